@@ -520,6 +520,10 @@ __attribute__((noinline)) void xpu_callback_leave(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_LEAVE, 0, 0, 0, 0, 0);
 }
 
+void xpu_kernels_loaded(int compute_only) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_KERNELS, compute_only, 0, 0, 0, 0);
+}
+
 __attribute__((noinline)) int xpu_run_natively(xpu_native_call *call) {
   int ran = 0;
   __asm__ volatile("" : "+r"(ran) : "r"(call) : "memory");

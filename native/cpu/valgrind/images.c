@@ -105,7 +105,8 @@ static void find_role(image *im) {
     image_role role;
   } known[] = {{"libOpenCL.so*", ROLE_LOADER}, {"libxpuprof_*", ROLE_LOADER},
                {"libpocl.so*", ROLE_POCL},     {"libpocl-*", ROLE_POCL},
-               {"libLLVM*", ROLE_COMPILER},    {"libhwloc.so*", ROLE_COMPILER}};
+               {"libLLVM*", ROLE_COMPILER},    {"libhwloc.so*", ROLE_COMPILER},
+               {"libintelocl.so*", ROLE_INTEL}};
   const HChar *slash = VG_(strrchr)(im->path, '/'), *name = slash ? slash + 1 : im->path;
   for (UInt i = 0; i < sizeof known / sizeof *known; i++)
     if (glob_match(known[i].name, name)) im->role = known[i].role;
@@ -250,6 +251,23 @@ Bool image_is_kernel_entry(Addr code) {
   const NSegment *segment = VG_(am_find_nsegment)(code);
   image *im = pocl_is_known ? image_at(segment) : NULL;
   return im && im->elf && place_in(im, segment, code, &place) && is_kernel_entry(im, place);
+}
+
+/* Whether the instruction before is an indirect call, of 2 to 7 bytes. */
+static Bool follows_call(const UChar *code) {
+  enum { GROUP_5 = 0xff, CALL = 2 };
+  for (Int length = 2; length <= 7; length++)
+    if (code[-length] == GROUP_5 && (code[-length + 1] >> 3 & 7) == CALL) return True;
+  return False;
+}
+
+Bool image_calls_kernel(Addr code, Addr stack) {
+  const NSegment *segment = VG_(am_find_nsegment)(code);
+  if (!segment || segment->kind != SkAnonC || !segment->hasX ||
+      !VG_(am_is_valid_for_client)(stack, sizeof(Addr), VKI_PROT_READ))
+    return False;
+  Addr back = *(const Addr *)stack;
+  return image_role_of(back - 1) == ROLE_INTEL && follows_call((const UChar *)back);
 }
 
 /* ---- kept translations ----------------------------------------------------------------------- */

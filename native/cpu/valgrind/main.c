@@ -64,6 +64,9 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
     case XPU_CR_WINDOW:
       window_turn(arguments[1] != 0, arguments[2] != 0);
       break;
+    case XPU_CR_KERNELS:
+      kernels_loaded(arguments[1] != 0);
+      break;
     default:
       if (!kernel_request(tid, arguments)) return False;
   }

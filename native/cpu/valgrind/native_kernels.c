@@ -150,8 +150,23 @@ _Static_assert(__builtin_offsetof(call, stack) == 16 && __builtin_offsetof(call,
 
 /* ---- translation ----------------------------------------------------------------------------- */
 
+/* Of kernels without files, what the OpenCL layer knows: until it has loaded one that may call the
+ * system, all of them only compute. Compiled for the processor that Valgrind shows, they may as
+ * well be translated. */
+static enum { NO_KERNELS, COMPUTE_ONLY, MAY_CALL } generated;
+
+void kernels_loaded(Bool compute_only) {
+  if (generated != MAY_CALL) generated = compute_only ? COMPUTE_ONLY : MAY_CALL;
+}
+
+static Bool is_entry(ThreadId tid, Addr code) {
+  return thread_is_off(tid) &&
+         (image_is_kernel_entry(code) ||
+          (generated == COMPUTE_ONLY && image_calls_kernel(code, VG_(get_SP)(tid))));
+}
+
 Bool kernel_translate(IRSB *sb, Addr code) {
-  if (!thread_is_off(VG_(get_running_tid)()) || !image_is_kernel_entry(code)) return False;
+  if (!is_entry(VG_(get_running_tid)(), code)) return False;
   request *r = VG_(malloc)("xpuprof.kernels", sizeof *r);
   *r = (request){REQUEST, code};
   addStmtToIRSB(

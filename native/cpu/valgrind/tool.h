@@ -21,12 +21,15 @@ typedef enum image_role {
   ROLE_LOADER,   /* between the program and the device runtimes: the OpenCL loader, our layer */
   ROLE_POCL,     /* the device runtime */
   ROLE_COMPILER, /* libraries that it asks about the processor */
+  ROLE_INTEL,    /* a runtime that generates its kernels in memory */
 } image_role;
 
 image_role image_role_of(Addr code);
 /* PoCL was found to call its kernels by entries that image_is_kernel_entry() knows. */
 Bool kernels_are_known(void);
 Bool image_is_kernel_entry(Addr code);
+/* `code` was generated, and Intel's runtime has just called it. */
+Bool image_calls_kernel(Addr code, Addr stack);
 
 /* The image whose translation at `code` may serve other runs, too, or NO_IMAGE; whether it counts.
  */

@@ -53,6 +53,7 @@ enum xpu_client_request {
   XPU_CR_CALLBACK_ENTER = 0x58500000 + 3, /* device runtime calls user code: count again */
   XPU_CR_CALLBACK_LEAVE = 0x58500000 + 4,
   XPU_CR_WINDOW = 0x58500000 + 5, /* arg1: 1 count from here on, 0 do not; arg2: permanently */
+  XPU_CR_KERNELS = 0x58500000 + 6, /* arg1: as in xpu_kernels_loaded */
 };
 
 typedef struct xpu_block {
@@ -164,6 +165,11 @@ typedef struct xpu_native_call {
 
 /* Where a CPU tool that hooks by name runs call->work; nonzero if it has. */
 XPU_API int xpu_run_natively(xpu_native_call *call);
+
+/* The device runtime has generated code in this process's memory. `compute_only`: its kernels call
+ * mathematical and memory functions only, so an engine that translates the process may run them
+ * outside its translator. */
+XPU_API void xpu_kernels_loaded(int compute_only);
 
 /* Called by xpu_kernel_run for each recorded launch: where CPU tools that hook by name cut. */
 XPU_API void xpu_cut(uint64_t slice);

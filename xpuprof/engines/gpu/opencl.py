@@ -266,6 +266,7 @@ def _instrumenter(execution_dir: Path, options: GpuOptions) -> Iterator[dict[str
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=os.environ | runtime_environment(execution_dir),  # it compiles, too
                 start_new_session=True,  # Ctrl-C is for the program, which may still build kernels
             )
         try:

@@ -1,173 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// xpuprof-clbuild: has one instrumented kernel compiled by the OpenCL runtime, natively, so that a
-// program whose own compiler would run under a CPU engine finds it in the runtime's cache. Reads
-// from its standard input a request with one part, the instrumented module and its build options;
-// its features are kernel, arguments (build_natively.cpp), device, driver, offset, global, local
-// and env:NAME, as in clinst_protocol.h. PoCL compiles for a launch, so the kernel is launched; but
-// it never runs: when the runtime looks its code up, we print the name of the file that holds it,
-// and end.
-#include <CL/cl.h>
-#include <dlfcn.h>
-#include <fcntl.h>
+// xpuprof-clbuild: has the OpenCL runtime compile natively what a program under a CPU engine would
+// have it compile there. Reads from its standard input a request with one part, a program and its
+// build options; the features are device, driver and cwd, and for the kernel of a launch kernel,
+// arguments (build_natively.cpp), offset, global and local, as in clinst_protocol.h. Prints the
+// name of the file in PoCL's cache that holds the launch's kernel, or a response with the program's
+// binary.
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
-#include <sstream>
 
 #include "common/descriptor.hpp"
-#include "protocol/messages.hpp"
+#include "runtime.hpp"
 
-namespace {
+static constexpr unsigned patience_s = 300;
 
-constexpr unsigned patience_s = 300;
-
-using Lookup = void *(void *, const char *);
-
-Lookup *system_lookup() {
-  for (const char *version : {"GLIBC_2.34", "GLIBC_2.2.5"})
-    if (void *found = dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<Lookup *>(found);
-  _exit(2);
+static void build(const clinst::Request &request) {
+  const auto folder = request.device.find("cwd");
+  if (folder != request.device.end() && chdir(folder->second.c_str())) _exit(2);
+  if (request.device.count("kernel")) clbuild::compile_for_launch(request);
+  const std::string answer = clinst::encode(clbuild::binary_of(request));
+  // Runtimes run their own code at exit.
+  _exit(common::write_all(STDOUT_FILENO, answer) ? 0 : 2);
 }
-
-[[noreturn]] void end_with(const void *code) {
-  Dl_info in{};
-  if (!dladdr(code, &in) || !in.dli_fname) _exit(2);
-  const size_t length = std::strlen(in.dli_fname);
-  _exit(write(STDOUT_FILENO, in.dli_fname, length) == static_cast<ssize_t>(length) ? 0 : 2);
-}
-
-}  // namespace
-
-extern "C" __attribute__((visibility("default"))) void *dlsym(
-    void *__restrict handle, const char *__restrict name) noexcept {
-  static Lookup *const lookup = system_lookup();
-  void *found = lookup(handle, name);
-  if (found && std::string(name).rfind("_pocl_kernel_", 0) == 0) end_with(found);
-  return found;
-}
-
-namespace {
-
-void *loader;
-
-template <class Function>
-Function *entry(const char *name) {
-  void *found = dlsym(loader, name);
-  if (!found) _exit(2);
-  return reinterpret_cast<Function *>(found);
-}
-
-#define CL(name) entry<decltype(name)>(#name)
-
-void check(cl_int error) {
-  if (error != CL_SUCCESS) _exit(2);
-}
-
-std::string text_of(cl_device_id device, cl_device_info what) {
-  size_t size = 0;
-  check(CL(clGetDeviceInfo)(device, what, 0, nullptr, &size));
-  std::string text(size, 0);
-  check(CL(clGetDeviceInfo)(device, what, size, text.data(), nullptr));
-  return text.c_str();
-}
-
-cl_device_id find_device(const std::string &name, const std::string &driver) {
-  cl_uint n = 0;
-  check(CL(clGetPlatformIDs)(0, nullptr, &n));
-  std::vector<cl_platform_id> platforms(n);
-  check(CL(clGetPlatformIDs)(n, platforms.data(), nullptr));
-  for (cl_platform_id platform : platforms) {
-    if (CL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &n) != CL_SUCCESS) continue;
-    std::vector<cl_device_id> devices(n);
-    check(CL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, n, devices.data(), nullptr));
-    for (cl_device_id device : devices)
-      if (text_of(device, CL_DEVICE_NAME) == name && text_of(device, CL_DRIVER_VERSION) == driver)
-        return device;
-  }
-  _exit(2);
-}
-
-cl_mem any_image(cl_context context, const std::string &type) {
-  cl_image_format format{CL_RGBA, CL_FLOAT};
-  cl_image_desc shape{};
-  shape.image_type = type.rfind("image3d", 0) == 0         ? CL_MEM_OBJECT_IMAGE3D
-                     : type.rfind("image2d_array", 0) == 0 ? CL_MEM_OBJECT_IMAGE2D_ARRAY
-                     : type.rfind("image2d", 0) == 0       ? CL_MEM_OBJECT_IMAGE2D
-                     : type.rfind("image1d_array", 0) == 0 ? CL_MEM_OBJECT_IMAGE1D_ARRAY
-                                                           : CL_MEM_OBJECT_IMAGE1D;
-  shape.image_width = shape.image_height = shape.image_depth = shape.image_array_size = 1;
-  cl_int error = CL_SUCCESS;
-  cl_mem image = CL(clCreateImage)(context, 0, &format, &shape, nullptr, &error);
-  check(error);
-  return image;
-}
-
-cl_sampler any_sampler(cl_context context) {
-  cl_int error = CL_SUCCESS;
-  cl_sampler sampler =
-      CL(clCreateSampler)(context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &error);
-  check(error);
-  return sampler;
-}
-
-// "v8": a value of 8 bytes, of which zeros are as good as any, and no buffer; "l8": local memory;
-// "image2d_t", "sampler_t": the runtime looks into these.
-void set_arguments(cl_context context, cl_kernel kernel, const std::string &words) {
-  std::istringstream from(words);
-  cl_uint index = 0;
-  for (std::string word; from >> word; index++) {
-    if (word.rfind("image", 0) == 0) {
-      const cl_mem image = any_image(context, word);
-      check(CL(clSetKernelArg)(kernel, index, sizeof image, &image));
-    } else if (word.rfind("sampler", 0) == 0) {
-      const cl_sampler sampler = any_sampler(context);
-      check(CL(clSetKernelArg)(kernel, index, sizeof sampler, &sampler));
-    } else {
-      const size_t size = std::strtoul(word.c_str() + 1, nullptr, 10);
-      const std::string zeros(size, 0);
-      check(CL(clSetKernelArg)(kernel, index, size, word[0] == 'v' ? zeros.data() : nullptr));
-    }
-  }
-}
-
-std::vector<size_t> sizes_of(const std::string &words) {
-  std::istringstream from(words);
-  std::vector<size_t> sizes;
-  for (size_t size; from >> size;) sizes.push_back(size);
-  return sizes;
-}
-
-void compile(const clinst::Request &request) {
-  auto fact = [&](const char *name) { return request.device.at(name); };
-  const std::string &module = request.parts.at(0).payload;
-  cl_int error = CL_SUCCESS;
-  cl_device_id device = find_device(fact("device"), fact("driver"));
-  cl_context context = CL(clCreateContext)(nullptr, 1, &device, nullptr, nullptr, &error);
-  check(error);
-  const size_t size = module.size();
-  const auto *bytes = reinterpret_cast<const unsigned char *>(module.data());
-  cl_program program =
-      CL(clCreateProgramWithBinary)(context, 1, &device, &size, &bytes, nullptr, &error);
-  check(error);
-  check(
-      CL(clBuildProgram)(program, 1, &device, request.parts[0].options.c_str(), nullptr, nullptr));
-  cl_kernel kernel = CL(clCreateKernel)(program, fact("kernel").c_str(), &error);
-  check(error);
-  set_arguments(context, kernel, fact("arguments"));
-  cl_command_queue queue = CL(clCreateCommandQueue)(context, device, 0, &error);
-  check(error);
-  const auto offset = sizes_of(fact("offset")), global = sizes_of(fact("global")),
-             local = sizes_of(fact("local"));
-  check(CL(clEnqueueNDRangeKernel)(queue, kernel, static_cast<cl_uint>(global.size()),
-                                   offset.empty() ? nullptr : offset.data(), global.data(),
-                                   local.empty() ? nullptr : local.data(), 0, nullptr, nullptr));
-  check(CL(clFinish)(queue));
-}
-
-}  // namespace
 
 int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -176,11 +31,9 @@ int main() {
     std::string input;
     common::read_all(STDIN_FILENO, &input);
     const auto request = clinst::decode<clinst::Request>(input);
-    for (const auto &[name, value] : request.device)
-      if (name.rfind("env:", 0) == 0) setenv(name.c_str() + 4, value.c_str(), 1);
     unsetenv("OPENCL_LAYERS");
-    loader = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (loader && !request.parts.empty()) compile(request);
+    clbuild::loader = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (clbuild::loader && !request.parts.empty()) build(request);
   } catch (const std::exception &) {  // not our request
   }
   _exit(2);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "build_natively.h"
@@ -15,12 +17,36 @@ struct Answer {
   bool lasting = true;
 };
 
+// A home may be shared by machines with other instructions. Empty: unknown.
+std::string processor() {
+  std::ifstream from("/proc/cpuinfo");
+  for (std::string line; std::getline(from, line);)
+    if (line.rfind("flags", 0) == 0) return line;
+  return "";
+}
+
 // Tried once, and again if the runtime's cache has lost the file.
 Answer build(const Request &launch, Cache &cache) {
   const Response program = program_of(launch, cache);
   Built built = build_natively(launch, program);
   built.files.insert(built.files.end(), program.included.begin(), program.included.end());
   return {encode(Response()), std::move(built.files), built.lasting};
+}
+
+bool includes(const Part &part) {
+  auto names_files = [](const std::string &text) { return text.find("include") != text.npos; };
+  return part.input == CLINST_SOURCE && (names_files(part.payload) || names_files(part.options));
+}
+
+// A program's own binary depends on what it includes, as the instrumented one does.
+Answer binary(const Request &request, Cache &cache) {
+  const bool unchanged = request.flags & CLINST_UNCHANGED;
+  Response program;
+  if (!unchanged || std::any_of(request.parts.begin(), request.parts.end(), includes))
+    program = program_of(request, cache);
+  const Response built = unchanged ? build_binary(request) : build_binary(request, program);
+  const bool lasting = built.reason.empty() && program.reason.empty();
+  return {encode(built), program.included, lasting};
 }
 
 Answer instrument(const Request &request) {
@@ -40,17 +66,19 @@ Answer instrument(const Request &request) {
 std::string answer(const std::string &bytes, Cache &cache) {
   const Request request = decode<Request>(bytes);
   auto make = [&] {
-    return request.flags & CLINST_BUILD ? build(request, cache) : instrument(request);
+    if (request.flags & CLINST_BUILD) return build(request, cache);
+    return request.flags & CLINST_BINARY ? binary(request, cache) : instrument(request);
   };
   if (request.flags & CLINST_NO_CACHE) return make().bytes;
-  if (auto found = cache.find(bytes)) return *found;
+  const std::string key = request.flags & CLINST_BINARY ? bytes + processor() : bytes;
+  if (auto found = cache.find(key)) return *found;
   std::optional<Claim> claim;
-  if (cache.usable() && claim.emplace(cache, bytes).waited()) {
-    if (auto found = cache.find(bytes)) return *found;
+  if (cache.usable() && claim.emplace(cache, key).waited()) {
+    if (auto found = cache.find(key)) return *found;
     claim.reset();  // it was not kept, so nobody gains from waiting longer
   }
   const Answer made = make();
-  if (made.lasting) cache.keep(bytes, made.bytes, made.files);
+  if (made.lasting) cache.keep(key, made.bytes, made.files);
   return made.bytes;
 }
 

@@ -12,11 +12,14 @@
 
 #include "common/descriptor.hpp"
 #include "frontend.h"
+#include "machine_code.h"
 #include "pointees.h"
 #include "versions.h"
 
 namespace clinst {
 namespace {
+
+const char launch_prefix[] = "launch:", environment_prefix[] = "env:";
 
 std::string beside(const char *name) {
   char path[4096];
@@ -26,16 +29,18 @@ std::string beside(const char *name) {
   return self.substr(0, self.rfind('/') + 1) + name;
 }
 
-// In the child. What the runtime prints is of no interest.
-[[noreturn]] void execute(const std::string &program, int input, int output) {
+// In the child, with the application's variables. What the runtime prints is of no interest.
+[[noreturn]] void execute(const std::string &program, const Request &request, int input,
+                          int output) {
+  for (const auto &[name, value] : request.device)
+    if (starts_with(name, environment_prefix))
+      setenv(name.c_str() + sizeof environment_prefix - 1, value.c_str(), 1);
   dup2(input, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
   execl(program.c_str(), program.c_str(), static_cast<char *>(nullptr));
   _exit(127);
 }
-
-const char launch_prefix[] = "launch:";
 
 // "v8": a value of 8 bytes, which may be a buffer; "l64": local memory; an image's or a sampler's
 // own type, as a runtime looks into these before it compiles.
@@ -62,21 +67,25 @@ std::string arguments_of(const Request &builder) {
   return words;
 }
 
-// What xpuprof-clbuild reads: the instrumented program, and the facts of the launch. Throws
-// Failure.
-Request builder_request(const Request &launch, const Response &program) {
+// What xpuprof-clbuild reads: a program, and the facts of the launch.
+Request builder_request(const Request &launch) {
   Request builder;
   for (const auto &[name, value] : launch.device) {
-    if (starts_with(name, "env:")) builder.device[name] = value;
+    if (starts_with(name, environment_prefix)) builder.device[name] = value;
     if (starts_with(name, launch_prefix))
       builder.device[name.substr(sizeof launch_prefix - 1)] = value;
   }
+  return builder;
+}
+
+// The same for an instrumented program.
+Request builder_request(const Request &launch, const Response &program) {
+  Request builder = builder_request(launch);
   Part part;
-  part.input = CLINST_BITCODE;
+  part.input = launch.output == CLINST_TO_SPIRV ? CLINST_SPIRV : CLINST_BITCODE;
   part.payload = program.module;
   part.options = builder.device["options"];
   builder.parts.push_back(std::move(part));
-  builder.device["arguments"] = arguments_of(builder);
   return builder;
 }
 
@@ -88,35 +97,40 @@ bool would_fail_again(int status) {
   return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
 }
 
-Built run_builder(const std::string &request) {
+struct Printed {
+  bool good = false, lasting = false;
+  std::string text;
+};
+
+Printed run_builder(const Request &request) {
+  Printed printed;
   const std::string program = beside("xpuprof-clbuild");
   int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return {{}, false};
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return printed;
   const pid_t child = fork();
-  if (child == 0) execute(program, in[0], out[1]);
+  if (child == 0) execute(program, request, in[0], out[1]);
   close(in[0]);
   close(out[1]);
-  if (child > 0) common::write_all(in[1], request);
+  if (child > 0) common::write_all(in[1], encode(request));
   close(in[1]);
-  std::string file;
-  common::read_all(out[0], &file);
+  common::read_all(out[0], &printed.text);
   close(out[0]);
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (child < 0) return {{}, false};
-  if (status == 0) return {{file}, true};
-  return {{}, would_fail_again(status)};
+  printed.good = child > 0 && status == 0;
+  printed.lasting = printed.good || (child > 0 && would_fail_again(status));
+  return printed;
 }
 
 }  // namespace
 
 Request program_request(const Request &launch) {
   Request program = launch;
-  program.flags &= ~uint32_t{CLINST_BUILD};
+  program.flags &= ~uint32_t{CLINST_BUILD | CLINST_BINARY | CLINST_UNCHANGED};
   program.device.clear();
   for (const auto &fact : launch.device)
-    if (!starts_with(fact.first, "env:") && !starts_with(fact.first, launch_prefix))
+    if (!starts_with(fact.first, environment_prefix) && !starts_with(fact.first, launch_prefix))
       program.device.insert(fact);
   return program;
 }
@@ -134,10 +148,35 @@ bool surely_counts(const Request &launch, const Response &program) {
 Built build_natively(const Request &launch, const Response &program) {
   if (!program.reason.empty()) return {{}, false};
   try {
-    return run_builder(encode(builder_request(launch, program)));
+    Request builder = builder_request(launch, program);
+    builder.device["arguments"] = arguments_of(builder);
+    const Printed printed = run_builder(builder);
+    if (printed.good) return {{printed.text}, true};
+    return {{}, printed.lasting};
   } catch (const Failure &) {
     return {{}, true};
   }
+}
+
+static Response binary_from(const Request &builder) {
+  Response failed;
+  failed.reason = "the device's runtime does not build the program";
+  const Printed printed = run_builder(builder);
+  if (!printed.good) return failed;
+  Response built = decode<Response>(printed.text);
+  built.computes_only = computes_only(built.module);
+  return built;
+}
+
+Response build_binary(const Request &program) {
+  Request builder = builder_request(program);
+  builder.parts = program.parts;
+  builder.device["cwd"] = program.device.at("cwd");
+  return binary_from(builder);
+}
+
+Response build_binary(const Request &request, const Response &program) {
+  return program.reason.empty() ? binary_from(builder_request(request, program)) : program;
 }
 
 }  // namespace clinst

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the instrumented kernel of a launch (CLINST_BUILD) with the device's own runtime, into
-// the runtime's cache.
+// Compiles with the device's own runtime: the instrumented kernel of a launch, into the runtime's
+// cache (CLINST_BUILD), or a program, into a binary (CLINST_BINARY).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace clinst {
 
-// The request for the program whose kernel a launch runs.
+// The request for the instrumented program, of one for a kernel or binary of it.
 Request program_request(const Request &launch);
 
 // Whether the launch's kernel, of the instrumented program, counts in any case.
@@ -23,5 +23,10 @@ struct Built {
 
 // Has xpuprof-clbuild compile the kernel, natively.
 Built build_natively(const Request &launch, const Response &program);
+
+// The program's binary. The response has a reason if that failed.
+Response build_binary(const Request &program);
+// The same of an instrumented program.
+Response build_binary(const Request &request, const Response &program);
 
 }  // namespace clinst

@@ -36,6 +36,10 @@
  * dimension, or none; and "env:NAME", variables of the application's environment. The response is
  * empty.
  *
+ * With CLINST_BINARY the request is the program's, too, and has of a launch's features the device,
+ * driver, options and variables. The response's module is the binary that the device's runtime
+ * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself.
+ *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
  * work-items with consecutive linear local ids. The kernel is compiled for the size in the request;
@@ -53,7 +57,9 @@
 enum clinst_flag {
   CLINST_NO_CACHE = 1,
   CLINST_MEMORY = 2, /* accesses, too: access_area.h */
-  CLINST_BUILD = 4   /* compile an instrumented kernel natively */
+  CLINST_BUILD = 4,  /* compile an instrumented kernel natively */
+  CLINST_BINARY = 8, /* have the program built natively */
+  CLINST_UNCHANGED = 16
 };
 enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };

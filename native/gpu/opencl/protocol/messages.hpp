@@ -102,10 +102,12 @@ struct Response {
   std::string module;
   std::vector<Kernel> kernels;
   std::vector<std::string> included;  // the user's files on which the result depends
+  std::string log;                    // of a binary's build
+  uint32_t computes_only = 0;         // a binary, that calls mathematical and memory functions only
 
   template <class Self, class Fields>
   static void each(Self &self, Fields &&fields) {
-    fields(self.reason, self.module, self.kernels, self.included);
+    fields(self.reason, self.module, self.kernels, self.included, self.log, self.computes_only);
   }
 };
 

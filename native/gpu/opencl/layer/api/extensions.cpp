@@ -6,6 +6,7 @@
 #include "launches/command_buffers.hpp"
 #include "memory/stack_memory.hpp"
 #include "programs/kernels.hpp"
+#include "programs/stand_ins.hpp"
 
 namespace layer {
 
@@ -89,6 +90,22 @@ void *allocate_device_usm(UsmDeviceAlloc native, cl_context context, cl_device_i
   return memory;
 }
 
+using VariablePointer = cl_int(CL_API_CALL *)(cl_device_id, cl_program, const char *, size_t *,
+                                              void **);
+using FunctionPointer = cl_int(CL_API_CALL *)(cl_device_id, cl_program, const char *, cl_ulong *);
+
+cl_int variable_pointer(VariablePointer native, cl_device_id device, cl_program program,
+                        const char *name, size_t *size, void **pointer) {
+  Api api;
+  return native(device, coded(program), name, size, pointer);
+}
+
+cl_int function_pointer(FunctionPointer native, cl_device_id device, cl_program program,
+                        const char *name, cl_ulong *pointer) {
+  Api api;
+  return native(device, coded(program), name, pointer);
+}
+
 // The remaining functions for unified shared memory are only bracketed.
 template <int>
 struct PlainTag {
@@ -134,6 +151,8 @@ const Entry entries[] = {
     {"clCommandNDRangeKernelKHR", wrap_in<command_kernel>},
     {"clEnqueueCommandBufferKHR", wrap_in<enqueue_command_buffer>},
     {"clEnqueueMemcpyINTEL", wrap_in<copy_usm>},
+    {"clGetDeviceGlobalVariablePointerINTEL", wrap_in<variable_pointer>},
+    {"clGetDeviceFunctionPointerINTEL", wrap_in<function_pointer>},
     {"clHostMemAllocINTEL", wrap_in<allocate_usm>},
     {"clDeviceMemAllocINTEL", wrap_in<allocate_device_usm>},
     {"clSharedMemAllocINTEL", wrap_in<allocate_device_usm>},

@@ -34,6 +34,7 @@ struct Device {
   bool takes_spirv = false, takes_bitcode = false;
   bool sub_groups = false;     // has them, and they are the warps
   bool shares_memory = false;  // works in host memory, so counters need no copy
+  bool loads_code = false;     // its binaries hold machine code, so that they need no compiler
   SuggestLocal suggest_local =
       nullptr;  // where the device reports which local size it would choose
 };

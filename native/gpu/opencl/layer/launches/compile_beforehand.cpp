@@ -10,7 +10,7 @@
 #include <set>
 
 #include "common/new_file.hpp"
-#include "device/runtimes.hpp"
+#include "programs/binaries.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -50,16 +50,6 @@ std::string words_of(const size_t *sizes, cl_uint dimensions) {
   return words;
 }
 
-// What decides where the runtime keeps its cache, and how it compiles.
-void add_environment(std::map<std::string, std::string> *to) {
-  for (char **entry = environ; entry && *entry; entry++) {
-    const std::string text = *entry;
-    for (const char *start : {"POCL_", "HOME=", "XDG_CACHE_HOME=", "TMPDIR="})
-      if (const size_t end = text.find('='); text.rfind(start, 0) == 0 && end != text.npos)
-        (*to)["env:" + text.substr(0, end)] = text.substr(end + 1);
-  }
-}
-
 // What has the kernel compiled for a launch, once for each shape of launches.
 std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &device,
                                            const Range &range, uint32_t local_words) {
@@ -73,14 +63,11 @@ std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &d
   request.flags |= CLINST_BUILD;
   const std::map<std::string, std::string> launch = {
       {"launch:kernel", kernel.name},
-      {"launch:options", options},
-      {"launch:device", info_text(device.handle, CL_DEVICE_NAME)},
-      {"launch:driver", info_text(device.handle, CL_DRIVER_VERSION)},
       {"launch:offset", words_of(range.offset, range.dimensions)},
       {"launch:global", words_of(range.global, range.dimensions)},
       {"launch:local", words_of(range.local, range.dimensions)}};
   request.device.insert(launch.begin(), launch.end());
-  add_environment(&request.device);
+  add_facts(device, options, &request);
   return request;
 }
 

@@ -21,6 +21,8 @@
 
 namespace layer {
 
+class StandIn;
+
 // Words of local memory for a kernel's counters per work-item at a time, if there is room.
 constexpr uint32_t most_local_words = 8;
 
@@ -29,6 +31,7 @@ struct Shadow {
   cl_program program = nullptr;  // once a kernel of it has to run
   std::string reason;            // why there is none
   std::string module, options;   // its inputs
+  clinst::Request request;       // which the instrumenter answered with it
   std::map<std::string, InstrumentedKernel> kernels;
   std::map<std::string, std::unique_ptr<AnalyticCounts>>
       analytic_counts;                         // where they are analytic
@@ -80,6 +83,7 @@ struct Program {
   uint32_t kind = XP_PROGRAM_SOURCE;
   std::string reason;
   std::shared_ptr<Build> build;
+  std::shared_ptr<StandIn> stand_in;
 };
 
 // The kind of the bytes, by their magic.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/kernels.hpp"
 
+#include "programs/stand_ins.hpp"
+
 namespace layer {
 
 static Registry<cl_kernel, Kernel> &kernels = *new Registry<cl_kernel, Kernel>;
@@ -15,6 +17,7 @@ static std::shared_ptr<Kernel> add_kernel(cl_kernel handle, cl_program program) 
   next.clGetKernelInfo(handle, CL_KERNEL_NUM_ARGS, sizeof n, &n, nullptr);
   kernel->arguments.resize(n);
   kernel->build = build_of(program);
+  kernel->stand_in = stand_in_of(program);
   kernels.add(handle, kernel);
   return kernel;
 }
@@ -30,7 +33,7 @@ std::shared_ptr<Kernel> kernel_of(cl_kernel handle) {
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error) {
   Api api;
-  cl_kernel handle = next.clCreateKernel(program, name, error);
+  cl_kernel handle = next.clCreateKernel(coded(program), name, error);
   if (handle) quietly([&] { add_kernel(handle, program); });
   return handle;
 }
@@ -39,7 +42,7 @@ static cl_int CL_API_CALL create_kernels(cl_program program, cl_uint room, cl_ke
                                          cl_uint *n_ret) {
   Api api;
   cl_uint n = 0;
-  cl_int error = next.clCreateKernelsInProgram(program, room, handles, &n);
+  cl_int error = next.clCreateKernelsInProgram(coded(program), room, handles, &n);
   if (error == CL_SUCCESS && handles)
     quietly([&] {
       for (cl_uint i = 0; i < n && i < room; i++) add_kernel(handles[i], program);
@@ -60,12 +63,37 @@ static cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *error) {
       to->name = from->name;
       to->context = from->context;
       to->build = from->build;
+      to->stand_in = from->stand_in;
       to->arguments = from->arguments;
       to->exec_info = from->exec_info;
       to->set_usm = from->set_usm;
       kernels.add(handle, to);
     });
   return handle;
+}
+
+static cl_int CL_API_CALL kernel_info(cl_kernel handle, cl_kernel_info name, size_t room,
+                                      void *value, size_t *size) {
+  Api api;
+  const auto kernel = name == CL_KERNEL_PROGRAM ? kernels.find(handle) : nullptr;
+  if (kernel && kernel->stand_in)
+    return answer(&kernel->stand_in->original, sizeof(cl_program), room, value, size);
+  return next.clGetKernelInfo(handle, name, room, value, size);
+}
+
+// A program made from a binary does not know its kernels' arguments.
+static cl_int CL_API_CALL argument_info(cl_kernel handle, cl_uint index, cl_kernel_arg_info name,
+                                        size_t room, void *value, size_t *size) {
+  Api api;
+  const auto kernel = kernels.find(handle);
+  cl_kernel original = nullptr;
+  if (kernel && kernel->stand_in)
+    original =
+        next.clCreateKernel(kernel->stand_in->built_original(), kernel->name.c_str(), nullptr);
+  const cl_int error =
+      next.clGetKernelArgInfo(original ? original : handle, index, name, room, value, size);
+  if (original) next.clReleaseKernel(original);
+  return error;
 }
 
 static cl_int CL_API_CALL retain_kernel(cl_kernel kernel) {
@@ -176,6 +204,8 @@ void override_kernels(cl_icd_dispatch *table) {
   put<&Table::clCreateKernel>(table, create_kernel);
   put<&Table::clCreateKernelsInProgram>(table, create_kernels);
   put<&Table::clCloneKernel>(table, clone_kernel);
+  put<&Table::clGetKernelInfo>(table, kernel_info);
+  put<&Table::clGetKernelArgInfo>(table, argument_info);
   put<&Table::clRetainKernel>(table, retain_kernel);
   put<&Table::clReleaseKernel>(table, release_kernel);
   put<&Table::clSetKernelArg>(table, set_argument);

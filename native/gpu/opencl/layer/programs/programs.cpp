@@ -7,6 +7,7 @@
 #include "api/callbacks.hpp"
 #include "api/natively.hpp"
 #include "programs/origins.hpp"
+#include "programs/stand_ins.hpp"
 #include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
 
@@ -21,6 +22,7 @@ std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
   program->handle = handle;
   program->context = context;
   programs.add(handle, program);
+  set_stand_in(handle, nullptr);
   return program;
 }
 
@@ -29,7 +31,7 @@ void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) 
   std::vector<size_t> sizes(n);
   std::vector<cl_device_id> devices(n);
   if (!n || !build || build->parts.empty() ||
-      next.clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
+      stand_in_program_info(handle, CL_PROGRAM_BINARY_SIZES, n * sizeof(size_t), sizes.data(),
                             nullptr) != CL_SUCCESS ||
       next.clGetProgramInfo(handle, CL_PROGRAM_DEVICES, n * sizeof devices[0], devices.data(),
                             nullptr) != CL_SUCCESS)
@@ -47,7 +49,7 @@ void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) 
 cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t room, void *value,
                                 size_t *size) {
   Api api;
-  cl_int error = next.clGetProgramInfo(program, name, room, value, size);
+  cl_int error = stand_in_program_info(program, name, room, value, size);
   if (error == CL_SUCCESS && value && name == CL_PROGRAM_BINARIES && settings.mode == Mode::profile)
     quietly([&] {
       know_binaries(program, static_cast<unsigned char **>(value), room / sizeof(char *));
@@ -153,23 +155,58 @@ cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint n,
 
 // ---- building ---------------------------------------------------------------------------------
 
-// A driver with a function to call when it has finished calls it on this thread or another.
+// What is compiled here may call anything. A driver with a function to call when it has finished
+// calls it on this thread or another.
 template <class Work>
 auto compile(const void *object, ProgramNotify::Function notify, Work &&work) {
+  xpu_kernels_loaded(false);
   return notify ? work() : natively(object, work);
+}
+
+// Whether the program is now built from a binary that was compiled natively.
+bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices) {
+  bool made = false;
+  quietly([&] {
+    const auto program = programs.find(handle);
+    const auto build = build_of(handle);
+    if (!build) return;
+    const auto stand_in = new_stand_in(program.get(), *build, n, devices);
+    {
+      std::lock_guard<std::mutex> guard(program->lock);
+      program->stand_in = stand_in;
+    }
+    set_stand_in(handle, stand_in);
+    made = stand_in != nullptr;
+  });
+  return made;
+}
+
+// Natively a program with kernels cannot be built again.
+bool has_kernels(cl_program handle, const char *options) {
+  const auto stand_in = stand_in_of(handle);
+  return stand_in && next.clBuildProgram(stand_in->program, 0, nullptr, options, nullptr,
+                                         nullptr) == CL_INVALID_OPERATION;
 }
 
 cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_id *devices,
                                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                  void *user) {
   Api api;
+  if (has_kernels(handle, options)) return CL_INVALID_OPERATION;
   std::shared_ptr<Build> before;
   quietly([&] {
     if (auto program = programs.find(handle))
       before = set_build(handle, new_build(*program, options));
   });
-  ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
+  if (stands_in(handle, n, devices)) {
+    if (notify) {
+      Callback callback;
+      notify(handle, user);
+    }
+    return CL_SUCCESS;
+  }
+  ProgramNotify wrapped(notify, user);
   cl_int error = compile(handle, notify, [&] {
     return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
   });
@@ -186,6 +223,8 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
   quietly([&] {
     auto program = programs.find(handle);
     if (!program) return;
+    program->stand_in.reset();
+    set_stand_in(handle, nullptr);
     program->source.headers.clear();
     for (cl_uint i = 0; headers && names && i < n_headers; i++)
       if (auto header = programs.find(headers[i]))
@@ -279,6 +318,7 @@ std::shared_ptr<Build> build_of(cl_program handle) {
 
 void override_programs(cl_icd_dispatch *table) {
   put<&Table::clGetProgramInfo>(table, program_info);
+  put<&Table::clGetProgramBuildInfo>(table, stand_in_build_info);
   put<&Table::clCreateProgramWithSource>(table, create_with_source);
   put<&Table::clCreateProgramWithBinary>(table, create_with_binary);
   put<&Table::clCreateProgramWithBuiltInKernels>(table, create_with_built_in);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/runtimes.hpp"
+#include "programs/binaries.hpp"
 #include "programs/builds.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -60,6 +61,7 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
   Instrumented result = instrument(request);
   shadow->reason = result.reason;
   shadow->module = std::move(result.module);
+  shadow->request = std::move(request);
   for (auto &kernel : result.kernels) shadow->kernels.emplace(kernel.name, std::move(kernel));
   for (const auto &[name, info] : shadow->kernels)
     if (!info.nodes.empty() && !info.has_accesses() && !settings.kernels_count)
@@ -111,6 +113,8 @@ const Shadow &Build::shadow(cl_kernel kernel, const Device &device, uint32_t loc
 cl_program Build::shadow_program(cl_context context, const Device &device, uint32_t local_words) {
   std::lock_guard<std::mutex> guard(lock_);
   Shadow &shadow = *shadows_.at({device.handle, local_words});
+  if (!shadow.program && shadow.reason.empty())
+    shadow.program = program_from_binary(context, device, shadow.request, shadow.options);
   if (!shadow.program && shadow.reason.empty())
     shadow.reason = build_module(context, device, shadow.module, shadow.options, &shadow.program);
   return shadow.program;

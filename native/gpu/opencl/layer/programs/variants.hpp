@@ -45,7 +45,8 @@ struct Kernel {
   std::string name;
   cl_context context = nullptr;
   std::shared_ptr<Build> build;
-  std::mutex lock;  // guards what follows
+  std::shared_ptr<StandIn> stand_in;  // whose kernel it is
+  std::mutex lock;                    // guards what follows
   std::vector<Argument> arguments;
   std::map<cl_kernel_exec_info, std::string> exec_info;
   SetUsmPointer set_usm = nullptr;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime.hpp"
+
+#include <vector>
+
+namespace clbuild {
+
+static std::string text_of(cl_device_id device, cl_device_info what) {
+  size_t size = 0;
+  check(CL(clGetDeviceInfo)(device, what, 0, nullptr, &size));
+  std::string text(size, 0);
+  check(CL(clGetDeviceInfo)(device, what, size, text.data(), nullptr));
+  return text.c_str();
+}
+
+static bool is_asked(cl_device_id device, const clinst::Request &request) {
+  const auto name = request.device.find("device");
+  return text_of(device, CL_DRIVER_VERSION) == request.device.at("driver") &&
+         (name == request.device.end() || text_of(device, CL_DEVICE_NAME) == name->second);
+}
+
+cl_device_id find_device(const clinst::Request &request) {
+  cl_uint n = 0;
+  check(CL(clGetPlatformIDs)(0, nullptr, &n));
+  std::vector<cl_platform_id> platforms(n);
+  check(CL(clGetPlatformIDs)(n, platforms.data(), nullptr));
+  for (cl_platform_id platform : platforms) {
+    if (CL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &n) != CL_SUCCESS) continue;
+    std::vector<cl_device_id> devices(n);
+    check(CL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, n, devices.data(), nullptr));
+    for (cl_device_id device : devices)
+      if (is_asked(device, request)) return device;
+  }
+  _exit(2);
+}
+
+}  // namespace clbuild

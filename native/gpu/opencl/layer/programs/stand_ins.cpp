@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs/stand_ins.hpp"
+
+#include <map>
+
+#include "device/runtimes.hpp"
+#include "programs/binaries.hpp"
+#include "protocol/clinst_protocol.h"
+
+namespace layer {
+
+namespace {
+
+std::mutex &lock = *new std::mutex;
+auto &known = *new std::map<cl_program, std::weak_ptr<StandIn>>;
+
+// The program's only device, if the build is for it.
+const Device *device_of_build(cl_program handle, cl_uint n, const cl_device_id *devices) {
+  cl_device_id its[2] = {};
+  size_t size = 0;
+  if (next.clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof its, its, &size) != CL_SUCCESS ||
+      size != sizeof its[0] || n > 1 || (n == 1 && devices[0] != its[0]))
+    return nullptr;
+  return &device_of(its[0]);
+}
+
+}  // namespace
+
+StandIn::StandIn(cl_program original, cl_program program, std::string options, std::string log)
+    : original(original), program(program), options(std::move(options)), log(std::move(log)) {
+  next.clRetainProgram(original);
+}
+
+StandIn::~StandIn() {
+  next.clReleaseProgram(program);
+  next.clReleaseProgram(original);
+}
+
+cl_program StandIn::built_original() {
+  std::call_once(built_, [&] {
+    next.clBuildProgram(original, 0, nullptr, options.c_str(), nullptr, nullptr);
+  });
+  return original;
+}
+
+std::shared_ptr<StandIn> new_stand_in(Program *program, const Build &build, cl_uint n,
+                                      const cl_device_id *devices) {
+  if (!settings.translated ||
+      (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL))
+    return nullptr;
+  const Device *device = device_of_build(program->handle, n, devices);
+  if (!device || !device->loads_code) return nullptr;
+  clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};
+  request.device["cwd"] = build.folder;
+  {
+    std::lock_guard<std::mutex> guard(program->lock);
+    request.parts.push_back(program->source);
+  }
+  request.parts[0].options = build.options;
+  std::string log;
+  cl_program made =
+      program_from_binary(program->context, *device, std::move(request), build.options, &log);
+  if (!made) return nullptr;
+  return std::make_shared<StandIn>(program->handle, made, build.options, std::move(log));
+}
+
+std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
+  if (!settings.translated) return nullptr;
+  std::lock_guard<std::mutex> guard(lock);
+  const auto at = known.find(handle);
+  return at == known.end() ? nullptr : at->second.lock();
+}
+
+void set_stand_in(cl_program handle, const std::shared_ptr<StandIn> &stand_in) {
+  if (!settings.translated) return;
+  std::lock_guard<std::mutex> guard(lock);
+  if (stand_in)
+    known[handle] = stand_in;
+  else
+    known.erase(handle);
+}
+
+cl_int CL_API_CALL stand_in_program_info(cl_program handle, cl_program_info name, size_t room,
+                                         void *value, size_t *size) {
+  const auto stand_in = stand_in_of(handle);
+  if (stand_in && name == CL_PROGRAM_REFERENCE_COUNT) {
+    cl_uint count = 0;
+    const cl_int error = next.clGetProgramInfo(handle, name, sizeof count, &count, nullptr);
+    count--;  // the stand-in's
+    return error == CL_SUCCESS ? answer(&count, sizeof count, room, value, size) : error;
+  }
+  const bool of_code = name == CL_PROGRAM_NUM_KERNELS || name == CL_PROGRAM_KERNEL_NAMES ||
+                       name == CL_PROGRAM_BINARY_SIZES || name == CL_PROGRAM_BINARIES ||
+                       name == CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT ||
+                       name == CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT;
+  return next.clGetProgramInfo(stand_in && of_code ? stand_in->program : handle, name, room, value,
+                               size);
+}
+
+cl_int CL_API_CALL stand_in_build_info(cl_program handle, cl_device_id device,
+                                       cl_program_build_info name, size_t room, void *value,
+                                       size_t *size) {
+  Api api;
+  const auto stand_in = stand_in_of(handle);
+  auto text = [&](const std::string &of) {
+    return answer(of.c_str(), of.size() + 1, room, value, size);
+  };
+  if (stand_in && name == CL_PROGRAM_BUILD_OPTIONS) return text(stand_in->options);
+  if (stand_in && name == CL_PROGRAM_BUILD_LOG) return text(stand_in->log);
+  return next.clGetProgramBuildInfo(stand_in ? stand_in->program : handle, device, name, room,
+                                    value, size);
+}
+
+}  // namespace layer

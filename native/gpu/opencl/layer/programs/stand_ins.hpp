@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Under a CPU engine, a program that was compiled natively (binaries.hpp) stands for the one that
+// the application built, which remains as it was created. The application sees its own handle;
+// whatever needs the built program gets the stand-in.
+#ifndef XPUPROF_OPENCL_STAND_INS_HPP
+#define XPUPROF_OPENCL_STAND_INS_HPP
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "programs/builds.hpp"
+
+namespace layer {
+
+// Kept by the application's program and by its kernels, which natively keep the program.
+class StandIn {
+ public:
+  StandIn(cl_program original, cl_program program, std::string options, std::string log);
+  ~StandIn();
+  StandIn(const StandIn &) = delete;
+  StandIn &operator=(const StandIn &) = delete;
+
+  // The application's own program, now built here, for questions that a binary does not answer.
+  cl_program built_original();
+
+  const cl_program original, program;
+  const std::string options, log;
+
+ private:
+  std::once_flag built_;
+};
+
+// NULL: the program has to be built here. `n` and `devices` are clBuildProgram's.
+std::shared_ptr<StandIn> new_stand_in(Program *program, const Build &build, cl_uint n,
+                                      const cl_device_id *devices);
+
+// The stand-in of the application's handle, or NULL.
+std::shared_ptr<StandIn> stand_in_of(cl_program handle);
+// From now on the handle has this one, or none.
+void set_stand_in(cl_program handle, const std::shared_ptr<StandIn> &stand_in);
+
+// The program that holds the handle's code.
+inline cl_program coded(cl_program handle) {
+  const auto stand_in = stand_in_of(handle);
+  return stand_in ? stand_in->program : handle;
+}
+
+// Overrides the questions about the program and its kernels.
+cl_int CL_API_CALL stand_in_program_info(cl_program handle, cl_program_info name, size_t room,
+                                         void *value, size_t *size);
+cl_int CL_API_CALL stand_in_build_info(cl_program handle, cl_device_id device,
+                                       cl_program_build_info name, size_t room, void *value,
+                                       size_t *size);
+
+}  // namespace layer
+#endif
