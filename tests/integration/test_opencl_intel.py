@@ -55,6 +55,34 @@ def test_profile(cases: Path, tmp_path: Path, case: str) -> None:
     assert left_out == REASONS.get(case, [])
 
 
+TRANSLATED = {"XPUPROF_TRANSLATED": "dynamorio"}
+"""The layer's only sign of a CPU engine: programs are then made from binaries that were compiled in
+another process (stand_ins.hpp)."""
+
+
+@pytest.mark.parametrize("case", LAUNCHES)
+def test_profile_of_programs_compiled_elsewhere(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a CPU engine THEN nothing differs that the program can see, and every launch counts."""
+    native = natively([cases, case])
+    ran = layered([cases, case], tmp_path / "p", extra=EXTRA.get(case, {}) | TRANSLATED)
+    same(native, ran)
+    if native.done.returncode == 0 and not native.done.stdout.startswith(b"no "):
+        assert len(ran.process.launches) == LAUNCHES[case]
+
+
+@pytest.mark.parametrize("case", ["sources", "outlived", "compiled"])
+def test_questions_about_programs_compiled_elsewhere(tmp_path: Path, case: str) -> None:
+    """GIVEN every question about a program and its kernels THEN the answers are the native ones."""
+    questions = opencl_program("opencl_questions", tmp_path)
+    same(natively([questions, case]), layered([questions, case], tmp_path / "p", extra=TRANSLATED))
+
+
+@pytest.mark.parametrize("case", MODELLED)
+def test_warps_of_programs_compiled_elsewhere(cases: Path, tmp_path: Path, case: str) -> None:
+    """GIVEN a CPU engine and programs built in all ways THEN each warp is exact."""
+    expect(layered([cases, case], tmp_path / "p", extra=TRANSLATED))
+
+
 @pytest.mark.parametrize("case", ["shapes", *MODELLED])
 def test_warps_against_the_model(cases: Path, tmp_path: Path, case: str) -> None:
     """GIVEN launches of all shapes and programs built in all ways THEN each warp is exact."""

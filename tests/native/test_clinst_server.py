@@ -77,6 +77,7 @@ class Response:
             assert self.number() == self.number() == 0
             self.kernels.append((name.decode(), n_args, n_blocks, n_probes))
         self.included = [self.text() for _ in range(self.number())]
+        self.log, self.computes_only = self.text(), self.number()
         assert self.at == len(data)
 
     def number(self) -> int:

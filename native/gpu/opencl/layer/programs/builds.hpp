@@ -84,6 +84,7 @@ struct Program {
   std::string reason;
   std::shared_ptr<Build> build;
   std::shared_ptr<StandIn> stand_in;
+  bool built_here = false;  // once, so always: Intel's runtime builds no program that has failed
 };
 
 // The kind of the bytes, by their magic.

@@ -174,6 +174,7 @@ bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices) {
     {
       std::lock_guard<std::mutex> guard(program->lock);
       program->stand_in = stand_in;
+      program->built_here |= !stand_in;
     }
     set_stand_in(handle, stand_in);
     made = stand_in != nullptr;
@@ -224,6 +225,7 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
     auto program = programs.find(handle);
     if (!program) return;
     program->stand_in.reset();
+    program->built_here = true;
     set_stand_in(handle, nullptr);
     program->source.headers.clear();
     for (cl_uint i = 0; headers && names && i < n_headers; i++)

@@ -45,15 +45,16 @@ cl_program StandIn::built_original() {
 
 std::shared_ptr<StandIn> new_stand_in(Program *program, const Build &build, cl_uint n,
                                       const cl_device_id *devices) {
-  if (!settings.translated ||
-      (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL))
-    return nullptr;
   const Device *device = device_of_build(program->handle, n, devices);
   if (!device || !device->loads_code) return nullptr;
   clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};
   request.device["cwd"] = build.folder;
   {
     std::lock_guard<std::mutex> guard(program->lock);
+    // Without text it was linked.
+    if (!settings.translated || program->built_here || program->source.payload.empty() ||
+        (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL))
+      return nullptr;
     request.parts.push_back(program->source);
   }
   request.parts[0].options = build.options;
