@@ -142,15 +142,19 @@ void natively_run(xpu_native_call *call) {
   dr_redirect_execution(&context);
 }
 
-/* At the entry of dlopen(): PoCL, with all that it needs, is loaded before the call, which then
+/* PoCL's and Intel's constructors start no thread and set no handler. */
+static bool is_driver(const char *path) {
+  return text_starts(file_name(path), "libpocl.so") ||
+         text_starts(file_name(path), "libintelocl.so");
+}
+
+/* At the entry of dlopen(): a driver, with all that it needs, is loaded before the call, which then
  * finds it. */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   xpu_native_call changes = {0};
-  if (!path || !text_starts(file_name(path), "libpocl.so") || !possible() ||
-      !dr_get_mcontext(drcontext, &context))
-    return;
+  if (!path || !is_driver(path) || !possible() || !dr_get_mcontext(drcontext, &context)) return;
   natively(drcontext, (function)(void *)dlopen, (uint64_t)path, flags, context.xsp, &changes);
   lock();
   images_search();
