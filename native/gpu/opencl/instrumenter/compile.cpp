@@ -67,6 +67,8 @@ bool uses_sub_groups(const llvm::Function &kernel) {
   return false;
 }
 
+constexpr const char *kSubGroupSize = "intel_reqd_sub_group_size";
+
 Warps warps_of(const llvm::Function &kernel, const Request &request,
                const std::map<std::string, unsigned> &sizes) {
   Warps warps;
@@ -75,6 +77,8 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
     warps.size = std::min<unsigned>(std::max(1u, size->second), CLINST_MAX_SUB_GROUP);
     warps.sub_groups = true;
     warps.reduce = uses_sub_groups(kernel);
+    warps.scalar =
+        warps.size == CLINST_MAX_SUB_GROUP && !warps.reduce && !kernel.getMetadata(kSubGroupSize);
   }
   if (auto words = request.device.find("local_words"); words != request.device.end()) {
     unsigned most = std::strtoul(words->second.c_str(), nullptr, 10);
@@ -84,11 +88,14 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
 }
 
 // The size of the program's own kernel. A kernel that uses sub-groups must see it; for others the
-// counters would lead a vectorising runtime to a different, usually slower size.
-void require_sub_group_size(llvm::Function &kernel, unsigned size) {
+// counters would lead a vectorising runtime to a different, usually slower size. A scalar kernel
+// would be vectorised for the size that it states; with size 1 it is not.
+void require_sub_group_size(llvm::Function &kernel, const Warps &warps) {
+  if (kernel.getMetadata(kSubGroupSize)) return;  // the program's own requirement
   auto *word = llvm::Type::getInt32Ty(kernel.getContext());
-  auto *value = llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(word, size));
-  kernel.setMetadata("intel_reqd_sub_group_size", llvm::MDNode::get(kernel.getContext(), value));
+  auto *size = llvm::ConstantInt::get(word, warps.scalar ? 1 : warps.size);
+  auto *value = llvm::ConstantAsMetadata::get(size);
+  kernel.setMetadata(kSubGroupSize, llvm::MDNode::get(kernel.getContext(), value));
 }
 
 }  // namespace
@@ -114,7 +121,7 @@ Response compile(const Request &request) {
     Accesses accesses = memory ? find_accesses(*kernel) : Accesses();
     Instrumented made = instrument(*kernel, functions, warps);
     if (memory) record_accesses(*made.function, accesses, warps.non_uniform, &made.kernel);
-    if (warps.sub_groups && warps.size > 1) require_sub_group_size(*made.function, warps.size);
+    if (warps.sub_groups && warps.size > 1) require_sub_group_size(*made.function, warps);
     functions.invalidate(*made.function, llvm::PreservedAnalyses::none());
     cleanup.run(*made.function, functions);
     functions.clear(*made.function, made.function->getName());

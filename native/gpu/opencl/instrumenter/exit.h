@@ -17,6 +17,9 @@ struct Warps {
   unsigned size = CLINST_WARP;
   bool sub_groups = false;  // cut from the rows of a group, else from the whole group
   bool reduce = false;      // by the device, if the kernel itself uses sub-groups
+  // The device executes the kernel one work-item at a time: Intel's CPU runtime then states the
+  // largest size, while its compiler by itself vectorises for 4 to 16 work-items.
+  bool scalar = false;
   // Slots reduced between two barriers: local memory stays bounded whatever their number. 0: no
   // local memory; every work-item adds to the counters of its warp.
   unsigned local_words = 8;
