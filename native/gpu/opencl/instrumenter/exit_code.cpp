@@ -2,8 +2,11 @@
 #include "exit_code.h"
 
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/SetVector.h>
+#include <llvm/IR/CFG.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/CodeExtractor.h>
 
 #include "signature.h"
 #include "uniform.h"
@@ -11,6 +14,29 @@
 namespace clinst {
 
 using llvm::Value;
+using Blocks = llvm::SmallSetVector<llvm::BasicBlock *, 16>;
+
+static Blocks blocks_between(llvm::BasicBlock *begin, llvm::BasicBlock *end) {
+  Blocks blocks;
+  blocks.insert(begin);
+  for (size_t i = 0; i < blocks.size(); i++) {
+    for (llvm::BasicBlock *next : successors(blocks[i])) {
+      if (next != end) blocks.insert(next);
+    }
+  }
+  return blocks;
+}
+
+static void move_out(const Blocks &blocks) {
+  llvm::CodeExtractorAnalysisCache cache(*blocks[0]->getParent());
+  llvm::Function *function = llvm::CodeExtractor(blocks.getArrayRef()).extractCodeRegion(cache);
+  if (!function) return;
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+  for (llvm::User *user : function->users()) {
+    llvm::cast<llvm::CallInst>(user)->setCallingConv(llvm::CallingConv::SPIR_FUNC);
+  }
+}
 
 llvm::CallInst *ExitCode::call(const std::string &mangled, llvm::Type *type,
                                llvm::ArrayRef<Value *> arguments, bool together) {
@@ -87,7 +113,18 @@ void ExitCode::by_leader(const std::function<void()> &body) {
   auto first = [&](int dimension) {
     return b_.CreateICmpEQ(query("get_local_id", dimension), number(0));
   };
-  when(first(2), [&] { when(first(1), [&] { when(first(0), body); }); });
+  when(first(2), [&] { when(first(1), [&] { when(first(0), [&] { apart_if_scalar(body); }); }); });
+}
+
+void ExitCode::apart_if_scalar(const std::function<void()> &body) {
+  if (!warps_.scalar) return body();
+  llvm::Instruction *after = &*b_.GetInsertPoint();
+  llvm::BasicBlock *begin = llvm::SplitBlock(after->getParent(), after);
+  llvm::BasicBlock *end = llvm::SplitBlock(begin, after);
+  b_.SetInsertPoint(begin->getTerminator());
+  body();
+  move_out(blocks_between(begin, end));
+  b_.SetInsertPoint(after);
 }
 
 void ExitCode::when(Value *condition, const std::function<void()> &body) {

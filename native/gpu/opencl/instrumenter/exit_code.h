@@ -49,6 +49,10 @@ class ExitCode {
   // One dimension after the other: a runtime's loops over the work-items then collapse to their
   // first iteration, unlike with a combined test.
   void by_leader(const std::function<void()> &body);
+  // In a function of its own if the kernel is scalar. Otherwise the runtime's loop over the
+  // work-items around the body, which is long, keeps its variables in memory; and a compiler that
+  // vectorises the kernel makes a second version of the function, with vectors for arguments.
+  void apart_if_scalar(const std::function<void()> &body);
   void when(Value *condition, const std::function<void()> &body);
   // for (i = from; i < to; i++) body(i), at least once.
   void loop(Value *from, Value *to, const std::function<void(llvm::PHINode *)> &body);
