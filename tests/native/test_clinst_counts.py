@@ -569,6 +569,40 @@ def test_mix_adds_up(tmp_path: Path) -> None:
             assert sum(block["mix"]) == block["instructions"] > 0
 
 
+SIZES = """
+kernel void scalar(global int *data) { while (data[get_global_id(0)] > 1) data[0]--; }
+kernel void vectors(global int *data) { if (data[get_global_id(0)] > 1) data[0] = 1; }
+kernel __attribute__((intel_reqd_sub_group_size(64))) void own(global int *data) {
+  if (data[get_global_id(0)] > 1) data[0] = 1;
+}
+"""
+
+
+def required_sub_groups(module: bytes) -> dict[str, int]:
+    """The size that each kernel of a SPIR-V module requires (OpEntryPoint, OpExecutionMode)."""
+    words, at = np.frombuffer(module, np.uint32), 5
+    names: dict[int, str] = {}
+    sizes: dict[str, int] = {}
+    while at < len(words):
+        length, op = divmod(int(words[at]), 1 << 16)
+        operands = words[at + 1 : at + length]
+        if op == 15:
+            names[operands[1]] = operands[2:].tobytes().split(b"\0")[0].decode()
+        if op == 16 and operands[1] == 35:
+            sizes[names[operands[0]]] = int(operands[2])
+        at += length
+    return sizes
+
+
+def test_kernels_are_compiled_as_natively(tmp_path: Path) -> None:
+    """GIVEN a kernel that the device does not vectorise (64) THEN counted it is not, either."""
+    source = tmp_path / "sizes.cl"
+    source.write_text(SIZES)
+    stated = {"scalar": 64, "vectors": 16, "own": 64}
+    made = instrument(source, tmp_path, to="spirv", sub_groups=stated)
+    assert required_sub_groups(made.module) == {"scalar": 1, "vectors": 16, "own": 64}
+
+
 WIDTHS = """
 kernel void bounded(global int *data, int n) {
   for (int i = 0; i < n; i++)
