@@ -15,7 +15,7 @@ import pytest
 from tests.support.compile import opencl_program
 from tests.support.layered import environment, natively
 from tests.support.paths import OPENCL_PROGRAMS
-from tests.support.probes import needs_valgrind
+from tests.support.probes import needs_valgrind, require_intel
 from tests.support.run import run
 from tests.support.waiting import wait_for
 from tests.support.written import written
@@ -58,6 +58,19 @@ def test_as_natively(program: Path, tmp_path: Path, case: str, device: str) -> N
     extra = {"POCL_DEVICES": device}
     expected = natively([program, case], extra).done
     done = profiled(program, case, tmp_path / "profile", extra)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
+@pytest.mark.intel
+@pytest.mark.parametrize("case", ["meets", "alarms", "repairs", "deep", "interrupted", "exits"])
+def test_as_natively_on_intels_runtime(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """GIVEN kernels that were generated in memory, for a lesser processor THEN output, exit code
+    and signal are the native run's."""
+    require_intel(monkeypatch)
+    expected = natively([program, case]).done
+    done = profiled(program, case, tmp_path / "profile", {})
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
 
 

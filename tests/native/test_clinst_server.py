@@ -19,12 +19,14 @@ import psutil
 import pytest
 
 from tests.support.clinst import POCL, SPIR_OPTIONS, find_device, program
+from tests.support.probes import require_intel
 from tests.support.waiting import wait_for
 from tests.support.written import written
-from xpuprof.engines.gpu.opencl import BUILDER
+from xpuprof.engines.gpu.opencl import BUILDER, runtime_environment
 
 MAGIC = 0x31495058
 SOURCE, SPIRV, BITCODE = range(3)
+BINARY, UNCHANGED, TO_SPIRV = 8, 16, 1
 PROGRAM = b"kernel void k(global int *p, int n) { if (n > 3) p[get_global_id(0)] = N; }"
 
 
@@ -39,6 +41,7 @@ def request(
     headers: dict[bytes, bytes] | None = None,
     flags: int = 0,
     device: dict[bytes, bytes] | None = None,
+    output: int = 0,
 ) -> bytes:
     """A request of one part, packed from the words of clinst_protocol.h."""
     part = struct.pack("<I", form) + text(payload) + text(options)
@@ -47,7 +50,7 @@ def request(
         part += text(name) + text(content)
     part += struct.pack("<I", 0)
     features = {b"version": b"120"} if device is None else device
-    head = struct.pack("<IIII", MAGIC, flags, 0, len(features))
+    head = struct.pack("<IIII", MAGIC, flags, output, len(features))
     head += b"".join(text(word) for pair in features.items() for word in pair)
     return head + struct.pack("<I", 1) + part
 
@@ -441,3 +444,37 @@ def test_a_socket_below_a_long_path(tmp_path: Path) -> None:
         answer = ask(Path(f"/proc/self/fd/{handle}/socket"), request(PROGRAM))
         os.close(handle)
     assert not Response(answer).reason
+
+
+@pytest.mark.intel
+@pytest.mark.parametrize("calls", [b"", b'printf("%d", n);'])
+def test_a_binary_is_made_natively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: bytes
+) -> None:
+    """GIVEN a program for Intel's runtime THEN its own and the instrumented one's binaries hold
+    machine code, of which is known whether it only computes, and are kept."""
+    require_intel(monkeypatch)
+    for name, value in runtime_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    path, text = tmp_path / "socket", PROGRAM.replace(b"if", calls + b" if")
+    device = {b"version": b"300", b"cwd": bytes(tmp_path), b"launch:options": b""}
+    device[b"launch:driver"] = driver_version(tmp_path).encode()
+    with serving(path, tmp_path / "cache", tmp_path / "log"):
+        for flags in (BINARY | UNCHANGED, BINARY):
+            message = request(text, flags=flags, device=device, output=TO_SPIRV)
+            first = ask(path, message)
+            answer = Response(first)
+            assert not answer.reason, answer.reason
+            assert answer.module.startswith(b"\x7fELF") and b".ocl.obj" in answer.module
+            assert answer.computes_only == (not calls) and b"Done." in answer.log
+            assert ask(path, message) == first
+        failing = request(b"kernel void k(", flags=BINARY | UNCHANGED, device=device)
+        assert b"does not build" in Response(ask(path, failing)).reason
+
+
+def driver_version(folder: Path) -> str:
+    """What the runtime calls its version; asked in a process of its own, which has one runtime."""
+    asked = "import pyopencl; print(pyopencl.get_platforms()[0].get_devices()[0].driver_version)"
+    pytest.importorskip("pyopencl")
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, cwd=folder)
+    return done.stdout.strip()

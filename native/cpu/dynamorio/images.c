@@ -78,7 +78,11 @@ static bool holds_kernels(const module_data_t *module) {
   return found;
 }
 
+/* Intel's runtime generates its kernels in memory. */
+static bool generates_kernels;
+
 static size_t image_of(const char *path, app_pc start, bool may_count) {
+  generates_kernels |= text_starts(file_name(path), "libintelocl.so");
   images = grown(images, &images_room, n_images + 1, sizeof *images);
   image *im = &images[n_images];
   *im = (image){.path = path, .id = NO_IMAGE};
@@ -175,8 +179,12 @@ void images_search(void) {
   }
 }
 
+/* Code that no file holds. What a thread inside a runtime that generates kernels is the first to
+ * execute is one of them. */
 static code_place anonymous(void) {
-  return option_filters_routines() ? (code_place){NO_IMAGE, false, 0} : place_of_no_image();
+  bool is_kernel = generates_kernels && thread_is_off(dr_get_current_drcontext());
+  return is_kernel || option_filters_routines() ? (code_place){NO_IMAGE, false, 0}
+                                                : place_of_no_image();
 }
 
 code_place image_place(app_pc code) {
