@@ -52,7 +52,7 @@ enum xpu_client_request {
   XPU_CR_API_LEAVE = 0x58500000 + 2, /* ... and out of it again (calls nest) */
   XPU_CR_CALLBACK_ENTER = 0x58500000 + 3, /* device runtime calls user code: count again */
   XPU_CR_CALLBACK_LEAVE = 0x58500000 + 4,
-  XPU_CR_WINDOW = 0x58500000 + 5, /* arg1: 1 count from here on, 0 do not; arg2: permanently */
+  XPU_CR_WINDOW = 0x58500000 + 5,  /* arg1: 1 count from here on, 0 do not; arg2: permanently */
   XPU_CR_KERNELS = 0x58500000 + 6, /* arg1: as in xpu_kernels_loaded */
 };
 
