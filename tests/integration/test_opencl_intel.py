@@ -70,7 +70,7 @@ def test_profile_of_programs_compiled_elsewhere(cases: Path, tmp_path: Path, cas
         assert len(ran.process.launches) == LAUNCHES[case]
 
 
-@pytest.mark.parametrize("case", ["sources", "outlived", "compiled"])
+@pytest.mark.parametrize("case", ["sources", "told", "outlived", "compiled"])
 def test_questions_about_programs_compiled_elsewhere(tmp_path: Path, case: str) -> None:
     """GIVEN every question about a program and its kernels THEN the answers are the native ones."""
     questions = opencl_program("opencl_questions", tmp_path)

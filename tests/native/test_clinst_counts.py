@@ -599,7 +599,7 @@ def test_kernels_are_compiled_as_natively(tmp_path: Path) -> None:
     source = tmp_path / "sizes.cl"
     source.write_text(SIZES)
     stated = {"scalar": 64, "vectors": 16, "own": 64}
-    made = instrument(source, tmp_path, to="spirv", sub_groups=stated)
+    made = instrument(source, tmp_path, *CONTRACTS, to="spirv", sub_groups=stated)
     assert required_sub_groups(made.module) == {"scalar": 1, "vectors": 16, "own": 64}
 
 

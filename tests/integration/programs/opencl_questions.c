@@ -80,6 +80,8 @@ static void use(cl_program built) {
   must(clEnqueueReadBuffer(queue, out, CL_TRUE, 0, sizeof values, values, 0, NULL, NULL), "read");
   printf("%u kernels, value %d\n", n, values[7]);
   printf("build with kernels: %d\n", clBuildProgram(built, 0, NULL, "-DFACTOR=9", NULL, NULL));
+  printf("compile with kernels: %d\n",
+         clCompileProgram(built, 0, NULL, "-DFACTOR=9", 0, NULL, NULL, NULL, NULL));
   clReleaseKernel(kernels[0]), clReleaseKernel(kernels[1]);
   clReleaseKernel(tell), clReleaseKernel(add);
 }
@@ -88,6 +90,10 @@ static void sources(void) {
   static const char *const options[] = {"-DFACTOR=1", "-DFACTOR=2 -cl-kernel-arg-info"};
   cl_program asked = create();
   cl_program bad = create();
+  printf("no devices: %d, no number: %d, nobody to tell: %d\n",
+         clBuildProgram(bad, 1, NULL, "", NULL, NULL),
+         clBuildProgram(bad, 0, &device, "", NULL, NULL),
+         clBuildProgram(bad, 0, NULL, "", NULL, &bad));
   printf("not built: %d\n", clBuildProgram(bad, 0, NULL, "-DFACTOR=(", NULL, NULL));
   printf("nor now: %d\n", clBuildProgram(bad, 0, NULL, "-DFACTOR=1", NULL, NULL));
   for (int i = 0; i < 2; i++) {
@@ -101,15 +107,21 @@ static void sources(void) {
   clReleaseProgram(asked);
 }
 
-/* The kernel lives longer than the program's last reference of ours. */
-static void outlived(void) {
+static void told(void) {
   cl_program asked = create();
   must(clBuildProgram(asked, 1, &device, "-DFACTOR=4", on_built, asked), "build");
   for (int i = 0; i < 1000 && !notified; i++) usleep(10000);
+  printf("notified %d\n", notified);
+  use(asked);
+}
+
+/* The kernel lives longer than the program's last reference. */
+static void outlived(void) {
+  cl_program asked = create();
+  must(clBuildProgram(asked, 1, &device, "-DFACTOR=4", NULL, NULL), "build");
   cl_kernel add = kernel_of(asked, "add");
   clReleaseProgram(asked);
   ask_kernel(add, asked);
-  printf("notified %d\n", notified);
 }
 
 static void compiled(void) {
@@ -124,6 +136,6 @@ static void compiled(void) {
 
 int main(int argc, char **argv) {
   static const struct one_case cases[] = {
-      {"sources", sources}, {"outlived", outlived}, {"compiled", compiled}};
+      {"sources", sources}, {"told", told}, {"outlived", outlived}, {"compiled", compiled}};
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }

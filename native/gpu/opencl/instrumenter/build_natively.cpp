@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "common/descriptor.hpp"
 #include "frontend.h"
@@ -29,9 +30,19 @@ std::string beside(const char *name) {
   return self.substr(0, self.rfind('/') + 1) + name;
 }
 
+// Those that the application has removed decide nothing either.
+void forget_runtimes_variables() {
+  std::vector<std::string> names;
+  for (char **entry = environ; entry && *entry; entry++)
+    for (const char *start : {"CL_CONFIG_", "POCL_"})
+      if (starts_with(*entry, start)) names.emplace_back(*entry, std::strcspn(*entry, "="));
+  for (const std::string &name : names) unsetenv(name.c_str());
+}
+
 // In the child, with the application's variables. What the runtime prints is of no interest.
 [[noreturn]] void execute(const std::string &program, const Request &request, int input,
                           int output) {
+  forget_runtimes_variables();
   for (const auto &[name, value] : request.device)
     if (starts_with(name, environment_prefix))
       setenv(name.c_str() + sizeof environment_prefix - 1, value.c_str(), 1);

@@ -77,8 +77,9 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
     warps.size = std::min<unsigned>(std::max(1u, size->second), CLINST_MAX_SUB_GROUP);
     warps.sub_groups = true;
     warps.reduce = uses_sub_groups(kernel);
-    warps.scalar =
-        warps.size == CLINST_MAX_SUB_GROUP && !warps.reduce && !kernel.getMetadata(kSubGroupSize);
+    // Seen on Intel's CPU runtime, of which `contracts` is a sign.
+    warps.scalar = request.device.count("contracts") && warps.size == CLINST_MAX_SUB_GROUP &&
+                   !warps.reduce && !kernel.getMetadata(kSubGroupSize);
   }
   if (auto words = request.device.find("local_words"); words != request.device.end()) {
     unsigned most = std::strtoul(words->second.c_str(), nullptr, 10);

@@ -145,9 +145,11 @@ cl_int CL_API_CALL enqueue_native(cl_command_queue queue, NativeKernel function,
           moved.push_back(reinterpret_cast<char *>(&copy[1]) +
                           (static_cast<const char *>(places[i]) - static_cast<char *>(arguments)));
       });
-  if (!good)
+  if (!good) {
+    xpu_kernels_loaded(false);  // it may be generated code, too
     return next.clEnqueueNativeKernel(queue, function, arguments, size, n_mems, mems, places,
                                       n_wait, wait, event);
+  }
   return next.clEnqueueNativeKernel(queue, run_native, copy.data(), sizeof(NativeHead) + size,
                                     n_mems, mems, places ? moved.data() : nullptr, n_wait, wait,
                                     event);

@@ -97,13 +97,26 @@ using FunctionPointer = cl_int(CL_API_CALL *)(cl_device_id, cl_program, const ch
 cl_int variable_pointer(VariablePointer native, cl_device_id device, cl_program program,
                         const char *name, size_t *size, void **pointer) {
   Api api;
-  return native(device, coded(program), name, size, pointer);
+  return native(device, Coded(program), name, size, pointer);
 }
 
 cl_int function_pointer(FunctionPointer native, cl_device_id device, cl_program program,
                         const char *name, cl_ulong *pointer) {
   Api api;
-  return native(device, coded(program), name, pointer);
+  return native(device, Coded(program), name, pointer);
+}
+
+using VariableCopy = cl_int(CL_API_CALL *)(cl_command_queue, cl_program, const char *, cl_bool,
+                                           size_t, size_t, void *, cl_uint, const cl_event *,
+                                           cl_event *);
+
+// To or from a variable of the program; the direction is the function's.
+template <int>
+cl_int copy_variable(VariableCopy native, cl_command_queue queue, cl_program program,
+                     const char *name, cl_bool blocking, size_t size, size_t offset, void *host,
+                     cl_uint n, const cl_event *wait, cl_event *event) {
+  Api api;
+  return native(queue, Coded(program), name, blocking, size, offset, host, n, wait, event);
 }
 
 // The remaining functions for unified shared memory are only bracketed.
@@ -153,6 +166,8 @@ const Entry entries[] = {
     {"clEnqueueMemcpyINTEL", wrap_in<copy_usm>},
     {"clGetDeviceGlobalVariablePointerINTEL", wrap_in<variable_pointer>},
     {"clGetDeviceFunctionPointerINTEL", wrap_in<function_pointer>},
+    {"clEnqueueReadGlobalVariableINTEL", wrap_in<copy_variable<0>>},
+    {"clEnqueueWriteGlobalVariableINTEL", wrap_in<copy_variable<1>>},
     {"clHostMemAllocINTEL", wrap_in<allocate_usm>},
     {"clDeviceMemAllocINTEL", wrap_in<allocate_device_usm>},
     {"clSharedMemAllocINTEL", wrap_in<allocate_device_usm>},

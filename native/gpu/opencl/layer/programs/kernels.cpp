@@ -33,7 +33,7 @@ std::shared_ptr<Kernel> kernel_of(cl_kernel handle) {
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error) {
   Api api;
-  cl_kernel handle = next.clCreateKernel(coded(program), name, error);
+  cl_kernel handle = next.clCreateKernel(Coded(program), name, error);
   if (handle) quietly([&] { add_kernel(handle, program); });
   return handle;
 }
@@ -42,7 +42,7 @@ static cl_int CL_API_CALL create_kernels(cl_program program, cl_uint room, cl_ke
                                          cl_uint *n_ret) {
   Api api;
   cl_uint n = 0;
-  cl_int error = next.clCreateKernelsInProgram(coded(program), room, handles, &n);
+  cl_int error = next.clCreateKernelsInProgram(Coded(program), room, handles, &n);
   if (error == CL_SUCCESS && handles)
     quietly([&] {
       for (cl_uint i = 0; i < n && i < room; i++) add_kernel(handles[i], program);
@@ -88,8 +88,7 @@ static cl_int CL_API_CALL argument_info(cl_kernel handle, cl_uint index, cl_kern
   const auto kernel = kernels.find(handle);
   cl_kernel original = nullptr;
   if (kernel && kernel->stand_in)
-    original =
-        next.clCreateKernel(kernel->stand_in->built_original(), kernel->name.c_str(), nullptr);
+    original = next.clCreateKernel(kernel->stand_in->built_here(), kernel->name.c_str(), nullptr);
   const cl_int error =
       next.clGetKernelArgInfo(original ? original : handle, index, name, room, value, size);
   if (original) next.clReleaseKernel(original);

@@ -163,14 +163,16 @@ auto compile(const void *object, ProgramNotify::Function notify, Work &&work) {
   return notify ? work() : natively(object, work);
 }
 
-// Whether the program is now built from a binary that was compiled natively.
-bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices) {
+// Whether the program is now built from a binary that was compiled natively. A driver with a
+// function to call may call it on another thread, so it builds itself.
+bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices, bool calls_back) {
   bool made = false;
+  if (!settings.translated) return made;
   quietly([&] {
     const auto program = programs.find(handle);
     const auto build = build_of(handle);
     if (!build) return;
-    const auto stand_in = new_stand_in(program.get(), *build, n, devices);
+    const auto stand_in = calls_back ? nullptr : new_stand_in(program.get(), build, n, devices);
     {
       std::lock_guard<std::mutex> guard(program->lock);
       program->stand_in = stand_in;
@@ -183,30 +185,26 @@ bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices) {
 }
 
 // Natively a program with kernels cannot be built again.
-bool has_kernels(cl_program handle, const char *options) {
+bool has_kernels(cl_program handle) {
   const auto stand_in = stand_in_of(handle);
-  return stand_in && next.clBuildProgram(stand_in->program, 0, nullptr, options, nullptr,
-                                         nullptr) == CL_INVALID_OPERATION;
+  return stand_in &&
+         next.clBuildProgram(stand_in->program, 0, nullptr, stand_in->build->options.c_str(),
+                             nullptr, nullptr) == CL_INVALID_OPERATION;
 }
 
 cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_id *devices,
                                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                  void *user) {
   Api api;
-  if (has_kernels(handle, options)) return CL_INVALID_OPERATION;
+  const bool valid = (n == 0) == (devices == nullptr) && (notify || !user);
+  if (valid && has_kernels(handle)) return CL_INVALID_OPERATION;
   std::shared_ptr<Build> before;
   quietly([&] {
     if (auto program = programs.find(handle))
       before = set_build(handle, new_build(*program, options));
   });
   HostEvent native(XP_HOST_BUILD);
-  if (stands_in(handle, n, devices)) {
-    if (notify) {
-      Callback callback;
-      notify(handle, user);
-    }
-    return CL_SUCCESS;
-  }
+  if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
   ProgramNotify wrapped(notify, user);
   cl_int error = compile(handle, notify, [&] {
     return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
@@ -220,6 +218,7 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
                                    const cl_program *headers, const char **names,
                                    void(CL_CALLBACK *notify)(cl_program, void *), void *user) {
   Api api;
+  if (has_kernels(handle)) return CL_INVALID_OPERATION;
   std::shared_ptr<Build> before;
   quietly([&] {
     auto program = programs.find(handle);

@@ -26,43 +26,70 @@ const Device *device_of_build(cl_program handle, cl_uint n, const cl_device_id *
 
 }  // namespace
 
-StandIn::StandIn(cl_program original, cl_program program, std::string options, std::string log)
-    : original(original), program(program), options(std::move(options)), log(std::move(log)) {
-  next.clRetainProgram(original);
+// The program asks for what a binary does not hold, or may be another one when built later.
+static bool needs_source(const Part &part) {
+  auto names = [&](const char *word) { return part.options.find(word) != part.options.npos; };
+  return names("-cl-kernel-arg-info") || names("include") ||
+         (part.input == CLINST_SOURCE && part.payload.find("include") != part.payload.npos);
+}
+
+static cl_program built(cl_context context, const Part &part) {
+  const char *text = part.payload.data();
+  const size_t size = part.payload.size();
+  cl_program made = part.input == CLINST_SOURCE
+                        ? next.clCreateProgramWithSource(context, 1, &text, &size, nullptr)
+                        : next.clCreateProgramWithIL(context, text, size, nullptr);
+  for (const auto &[id, value] : part.spec_constants)
+    if (made)
+      next.clSetProgramSpecializationConstant(made, id, value.size(),
+                                              static_cast<const void *>(value.data()));
+  if (made) next.clBuildProgram(made, 0, nullptr, part.options.c_str(), nullptr, nullptr);
+  return made;
+}
+
+StandIn::StandIn(const Program &original, std::shared_ptr<Build> build, Part part,
+                 cl_program program, std::string log)
+    : original(original.handle),
+      program(program),
+      context(original.context),
+      build(std::move(build)),
+      log(std::move(log)),
+      part_(std::move(part)) {
+  next.clRetainProgram(original.handle);
 }
 
 StandIn::~StandIn() {
+  if (built_here_) next.clReleaseProgram(built_here_);
   next.clReleaseProgram(program);
   next.clReleaseProgram(original);
 }
 
-cl_program StandIn::built_original() {
-  std::call_once(built_, [&] {
-    next.clBuildProgram(original, 0, nullptr, options.c_str(), nullptr, nullptr);
-  });
-  return original;
+cl_program StandIn::built_here() {
+  std::call_once(once_, [&] { built_here_ = built(context, part_); });
+  return built_here_;
 }
 
-std::shared_ptr<StandIn> new_stand_in(Program *program, const Build &build, cl_uint n,
-                                      const cl_device_id *devices) {
-  const Device *device = device_of_build(program->handle, n, devices);
-  if (!device || !device->loads_code) return nullptr;
-  clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};
-  request.device["cwd"] = build.folder;
+std::shared_ptr<StandIn> new_stand_in(Program *program, const std::shared_ptr<Build> &build,
+                                      cl_uint n, const cl_device_id *devices) {
+  Part part;
   {
     std::lock_guard<std::mutex> guard(program->lock);
     // Without text it was linked.
-    if (!settings.translated || program->built_here || program->source.payload.empty() ||
+    if (program->built_here || program->source.payload.empty() ||
         (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL))
       return nullptr;
-    request.parts.push_back(program->source);
+    part = program->source;
   }
-  request.parts[0].options = build.options;
+  part.options = build->options;
+  const Device *device = device_of_build(program->handle, n, devices);
+  if (!device || !device->loads_code || needs_source(part)) return nullptr;
+  clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {part}};
+  request.device["cwd"] = build->folder;
   std::string log;
   cl_program made =
-      program_from_binary(program->context, *device, std::move(request), build.options, &log);
+      program_from_binary(program->context, *device, std::move(request), build->options, &log);
   if (!made) return nullptr;
-  return std::make_shared<StandIn>(program->handle, made, build.options, std::move(log));
+  return std::make_shared<StandIn>(*program, build, std::move(part), made, std::move(log));
 }
 
 std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
@@ -106,7 +133,7 @@ cl_int CL_API_CALL stand_in_build_info(cl_program handle, cl_device_id device,
   auto text = [&](const std::string &of) {
     return answer(of.c_str(), of.size() + 1, room, value, size);
   };
-  if (stand_in && name == CL_PROGRAM_BUILD_OPTIONS) return text(stand_in->options);
+  if (stand_in && name == CL_PROGRAM_BUILD_OPTIONS) return text(stand_in->build->options);
   if (stand_in && name == CL_PROGRAM_BUILD_LOG) return text(stand_in->log);
   return next.clGetProgramBuildInfo(stand_in ? stand_in->program : handle, device, name, room,
                                     value, size);

@@ -16,35 +16,46 @@ namespace layer {
 // Kept by the application's program and by its kernels, which natively keep the program.
 class StandIn {
  public:
-  StandIn(cl_program original, cl_program program, std::string options, std::string log);
+  StandIn(const Program &original, std::shared_ptr<Build> build, Part part, cl_program program,
+          std::string log);
   ~StandIn();
   StandIn(const StandIn &) = delete;
   StandIn &operator=(const StandIn &) = delete;
 
-  // The application's own program, now built here, for questions that a binary does not answer.
-  cl_program built_original();
+  // The same program, now built here, for questions that a binary does not answer.
+  cl_program built_here();
 
   const cl_program original, program;
-  const std::string options, log;
+  const cl_context context;
+  const std::shared_ptr<Build> build;
+  const std::string log;
 
  private:
-  std::once_flag built_;
+  const Part part_;  // as built
+  std::once_flag once_;
+  cl_program built_here_ = nullptr;
 };
 
 // NULL: the program has to be built here. `n` and `devices` are clBuildProgram's.
-std::shared_ptr<StandIn> new_stand_in(Program *program, const Build &build, cl_uint n,
-                                      const cl_device_id *devices);
+std::shared_ptr<StandIn> new_stand_in(Program *program, const std::shared_ptr<Build> &build,
+                                      cl_uint n, const cl_device_id *devices);
 
 // The stand-in of the application's handle, or NULL.
 std::shared_ptr<StandIn> stand_in_of(cl_program handle);
 // From now on the handle has this one, or none.
 void set_stand_in(cl_program handle, const std::shared_ptr<StandIn> &stand_in);
 
-// The program that holds the handle's code.
-inline cl_program coded(cl_program handle) {
-  const auto stand_in = stand_in_of(handle);
-  return stand_in ? stand_in->program : handle;
-}
+// The program that holds a handle's code, kept while this lives.
+class Coded {
+ public:
+  explicit Coded(cl_program handle)
+      : stand_in_(stand_in_of(handle)), program_(stand_in_ ? stand_in_->program : handle) {}
+  operator cl_program() const { return program_; }
+
+ private:
+  const std::shared_ptr<StandIn> stand_in_;
+  const cl_program program_;
+};
 
 // Overrides the questions about the program and its kernels.
 cl_int CL_API_CALL stand_in_program_info(cl_program handle, cl_program_info name, size_t room,
