@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
-#include <algorithm>
 #include <fstream>
 #include <optional>
 
@@ -33,20 +32,11 @@ Answer build(const Request &launch, Cache &cache) {
   return {encode(Response()), std::move(built.files), built.lasting};
 }
 
-bool includes(const Part &part) {
-  auto names_files = [](const std::string &text) { return text.find("include") != text.npos; };
-  return part.input == CLINST_SOURCE && (names_files(part.payload) || names_files(part.options));
-}
-
-// A program's own binary depends on what it includes, as the instrumented one does.
 Answer binary(const Request &request, Cache &cache) {
   const bool unchanged = request.flags & CLINST_UNCHANGED;
-  Response program;
-  if (!unchanged || std::any_of(request.parts.begin(), request.parts.end(), includes))
-    program = program_of(request, cache);
+  const Response program = unchanged ? Response() : program_of(request, cache);
   const Response built = unchanged ? build_binary(request) : build_binary(request, program);
-  const bool lasting = built.reason.empty() && program.reason.empty();
-  return {encode(built), program.included, lasting};
+  return {encode(built), program.included, built.reason.empty()};
 }
 
 Answer instrument(const Request &request) {

@@ -34,7 +34,7 @@ std::string beside(const char *name) {
 void forget_runtimes_variables() {
   std::vector<std::string> names;
   for (char **entry = environ; entry && *entry; entry++)
-    for (const char *start : {"CL_CONFIG_", "POCL_"})
+    for (const char *start : runtime_variables)
       if (starts_with(*entry, start)) names.emplace_back(*entry, std::strcspn(*entry, "="));
   for (const std::string &name : names) unsetenv(name.c_str());
 }

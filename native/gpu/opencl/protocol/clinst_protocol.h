@@ -38,7 +38,8 @@
  *
  * With CLINST_BINARY the request is the program's, too, and has of a launch's features the device,
  * driver, options and variables. The response's module is the binary that the device's runtime
- * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself.
+ * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself, which includes
+ * no files.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP

@@ -25,6 +25,9 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// How the names of the runtimes' own environment variables begin.
+inline constexpr const char *runtime_variables[] = {"POCL_", "CL_CONFIG_"};
+
 // A program as the application passed it to the driver.
 struct Part {
   uint32_t input = CLINST_SOURCE;  // enum clinst_input

@@ -178,10 +178,9 @@ std::string module_options(const Device &device, bool from_source,
   return options;
 }
 
-static cl_program load(cl_context context, const Device &device, const std::string &module,
+static cl_program load(cl_context context, const Device &device, const std::string &module, bool il,
                        cl_int *error) {
-  if (device.takes_spirv)
-    return next.clCreateProgramWithIL(context, module.data(), module.size(), error);
+  if (il) return next.clCreateProgramWithIL(context, module.data(), module.size(), error);
   size_t size = module.size();
   const unsigned char *bytes = reinterpret_cast<const unsigned char *>(module.data());
   return next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, error);
@@ -199,11 +198,10 @@ static std::string telling_log_line(cl_program program, const Device &device) {
   return "";
 }
 
-std::string build_module(cl_context context, const Device &device, const std::string &module,
-                         const std::string &options, cl_program *program) {
-  xpu_kernels_loaded(false);
+static std::string build(cl_context context, const Device &device, const std::string &module,
+                         bool il, const std::string &options, cl_program *program) {
   cl_int error = CL_SUCCESS;
-  *program = natively(context, [&] { return load(context, device, module, &error); });
+  *program = natively(context, [&] { return load(context, device, module, il, &error); });
   if (!*program)
     return "the device does not take the instrumented program (error " + std::to_string(error) +
            ")";
@@ -216,6 +214,17 @@ std::string build_module(cl_context context, const Device &device, const std::st
   next.clReleaseProgram(*program);
   *program = nullptr;
   return reason;
+}
+
+std::string build_module(cl_context context, const Device &device, const std::string &module,
+                         const std::string &options, cl_program *program) {
+  xpu_kernels_loaded(false);
+  return build(context, device, module, device.takes_spirv, options, program);
+}
+
+std::string build_binary(cl_context context, const Device &device, const std::string &binary,
+                         const std::string &options, cl_program *program) {
+  return build(context, device, binary, false, options, program);
 }
 
 cl_mem counter_buffer(cl_context context, void *memory, size_t bytes, bool in_place) {

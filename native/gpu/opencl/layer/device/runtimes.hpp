@@ -36,6 +36,9 @@ std::string module_options(const Device &device, bool from_source, const std::st
 // it.
 std::string build_module(cl_context context, const Device &device, const std::string &module,
                          const std::string &options, cl_program *program);
+// The same for a binary of the device's own.
+std::string build_binary(cl_context context, const Device &device, const std::string &binary,
+                         const std::string &options, cl_program *program);
 
 // A counter buffer that the device uses in place, in our memory, or one initialised from it. NULL
 // when none is available.

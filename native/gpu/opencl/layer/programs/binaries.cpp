@@ -4,8 +4,11 @@
 #include <cpuid.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
+#include "device/runtimes.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -23,27 +26,20 @@ const char *shown_processor() {
   return __get_cpuid(1, &a, &b, &c, &d) && c & bit_AVX ? "corei7-avx" : "corei7";
 }
 
+// Whether a variable decides where a runtime keeps its cache, or how it compiles.
+bool decides(const std::string &entry) {
+  auto begins = [&](const char *start) { return entry.rfind(start, 0) == 0; };
+  return std::any_of(std::begin(clinst::runtime_variables), std::end(clinst::runtime_variables),
+                     begins) ||
+         begins("HOME=") || begins("XDG_CACHE_HOME=") || begins("TMPDIR=");
+}
+
 void add_environment(std::map<std::string, std::string> *to) {
   for (char **entry = environ; entry && *entry; entry++) {
     const std::string text = *entry;
-    for (const char *start : {"POCL_", "CL_CONFIG_", "HOME=", "XDG_CACHE_HOME=", "TMPDIR="})
-      if (const size_t end = text.find('='); text.rfind(start, 0) == 0 && end != text.npos)
-        (*to)["env:" + text.substr(0, end)] = text.substr(end + 1);
+    if (const size_t end = text.find('='); end != text.npos && decides(text))
+      (*to)["env:" + text.substr(0, end)] = text.substr(end + 1);
   }
-}
-
-cl_program load(cl_context context, const Device &device, const std::string &binary,
-                const std::string &options) {
-  const size_t size = binary.size();
-  const auto *bytes = reinterpret_cast<const unsigned char *>(binary.data());
-  cl_int error = CL_SUCCESS;
-  cl_program program =
-      next.clCreateProgramWithBinary(context, 1, &device.handle, &size, &bytes, nullptr, &error);
-  if (!program || next.clBuildProgram(program, 1, &device.handle, options.c_str(), nullptr,
-                                      nullptr) == CL_SUCCESS)
-    return program;
-  next.clReleaseProgram(program);
-  return nullptr;
 }
 
 }  // namespace
@@ -68,7 +64,9 @@ cl_program program_from_binary(cl_context context, const Device &device, clinst:
   if (!built.reason.empty()) return nullptr;
   if (log) *log = built.log.c_str();
   xpu_kernels_loaded(built.computes_only != 0);
-  return load(context, device, built.module, options);
+  cl_program program = nullptr;
+  build_binary(context, device, built.module, options, &program);
+  return program;
 }
 
 }  // namespace layer

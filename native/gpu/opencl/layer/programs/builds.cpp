@@ -76,6 +76,8 @@ Module module_of(const std::string &bytes) {
   return magic == 0xdec04342u || magic == 0x0b17c0deu ? Module::bitcode : Module::other;
 }
 
+bool names_files(const std::string &text) { return text.find("include") != text.npos; }
+
 std::shared_ptr<Build> new_build(const Program &program, const char *options) {
   auto build = std::make_shared<Build>();
   build->options = text_of(options);

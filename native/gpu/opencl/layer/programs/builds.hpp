@@ -31,7 +31,7 @@ struct Shadow {
   cl_program program = nullptr;  // once a kernel of it has to run
   std::string reason;            // why there is none
   std::string module, options;   // its inputs
-  clinst::Request request;       // which the instrumenter answered with it
+  clinst::Request request;       // for its binary, where the device loads code; until then
   std::map<std::string, InstrumentedKernel> kernels;
   std::map<std::string, std::unique_ptr<AnalyticCounts>>
       analytic_counts;                         // where they are analytic
@@ -90,6 +90,9 @@ struct Program {
 // The kind of the bytes, by their magic.
 enum class Module { other, spirv, bitcode };
 Module module_of(const std::string &bytes);
+
+// Whether a source or its options may include files.
+bool names_files(const std::string &text);
 
 // Describes a program about to be built. Call before the native build: afterwards another thread
 // may launch.

@@ -22,7 +22,6 @@ std::shared_ptr<Program> add_program(cl_program handle, cl_context context) {
   program->handle = handle;
   program->context = context;
   programs.add(handle, program);
-  set_stand_in(handle, nullptr);
   return program;
 }
 
@@ -170,15 +169,9 @@ bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices, bool c
   if (!settings.translated) return made;
   quietly([&] {
     const auto program = programs.find(handle);
-    const auto build = build_of(handle);
-    if (!build) return;
-    const auto stand_in = calls_back ? nullptr : new_stand_in(program.get(), build, n, devices);
-    {
-      std::lock_guard<std::mutex> guard(program->lock);
-      program->stand_in = stand_in;
-      program->built_here |= !stand_in;
-    }
-    set_stand_in(handle, stand_in);
+    if (!program) return;
+    const auto stand_in = calls_back ? nullptr : new_stand_in(program.get(), n, devices);
+    set_stand_in(program.get(), stand_in);
     made = stand_in != nullptr;
   });
   return made;
@@ -196,6 +189,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
                                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                  void *user) {
   Api api;
+  // What the driver refuses, it answers itself.
   const bool valid = (n == 0) == (devices == nullptr) && (notify || !user);
   if (valid && has_kernels(handle)) return CL_INVALID_OPERATION;
   std::shared_ptr<Build> before;
@@ -223,9 +217,7 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
   quietly([&] {
     auto program = programs.find(handle);
     if (!program) return;
-    program->stand_in.reset();
-    program->built_here = true;
-    set_stand_in(handle, nullptr);
+    set_stand_in(program.get(), nullptr);
     program->source.headers.clear();
     for (cl_uint i = 0; headers && names && i < n_headers; i++)
       if (auto header = programs.find(headers[i]))

@@ -61,7 +61,7 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
   Instrumented result = instrument(request);
   shadow->reason = result.reason;
   shadow->module = std::move(result.module);
-  shadow->request = std::move(request);
+  if (device.loads_code) shadow->request = std::move(request);
   for (auto &kernel : result.kernels) shadow->kernels.emplace(kernel.name, std::move(kernel));
   for (const auto &[name, info] : shadow->kernels)
     if (!info.nodes.empty() && !info.has_accesses() && !settings.kernels_count)
@@ -71,7 +71,6 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
 }  // namespace
 
 std::optional<std::vector<std::string>> Build::included(const Device &device) const {
-  auto names_files = [](const std::string &text) { return text.find("include") != text.npos; };
   bool any = false;
   for (const Part &part : parts)
     any |= part.input == CLINST_SOURCE && (names_files(part.payload) || names_files(part.options));
@@ -114,7 +113,8 @@ cl_program Build::shadow_program(cl_context context, const Device &device, uint3
   std::lock_guard<std::mutex> guard(lock_);
   Shadow &shadow = *shadows_.at({device.handle, local_words});
   if (!shadow.program && shadow.reason.empty())
-    shadow.program = program_from_binary(context, device, shadow.request, shadow.options);
+    shadow.program =
+        program_from_binary(context, device, std::move(shadow.request), shadow.options);
   if (!shadow.program && shadow.reason.empty())
     shadow.reason = build_module(context, device, shadow.module, shadow.options, &shadow.program);
   return shadow.program;

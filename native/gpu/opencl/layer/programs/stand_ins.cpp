@@ -26,11 +26,17 @@ const Device *device_of_build(cl_program handle, cl_uint n, const cl_device_id *
 
 }  // namespace
 
+// As the application gave it to the driver.
+static Part part_of(const Build &build) {
+  Part part = build.parts.front();
+  part.options = build.options;
+  return part;
+}
+
 // The program asks for what a binary does not hold, or may be another one when built later.
 static bool needs_source(const Part &part) {
-  auto names = [&](const char *word) { return part.options.find(word) != part.options.npos; };
-  return names("-cl-kernel-arg-info") || names("include") ||
-         (part.input == CLINST_SOURCE && part.payload.find("include") != part.payload.npos);
+  return part.options.find("-cl-kernel-arg-info") != part.options.npos ||
+         names_files(part.options) || (part.input == CLINST_SOURCE && names_files(part.payload));
 }
 
 static cl_program built(cl_context context, const Part &part) {
@@ -47,14 +53,13 @@ static cl_program built(cl_context context, const Part &part) {
   return made;
 }
 
-StandIn::StandIn(const Program &original, std::shared_ptr<Build> build, Part part,
-                 cl_program program, std::string log)
+StandIn::StandIn(const Program &original, std::shared_ptr<Build> build, cl_program program,
+                 std::string log)
     : original(original.handle),
       program(program),
-      context(original.context),
       build(std::move(build)),
       log(std::move(log)),
-      part_(std::move(part)) {
+      context_(original.context) {
   next.clRetainProgram(original.handle);
 }
 
@@ -65,31 +70,31 @@ StandIn::~StandIn() {
 }
 
 cl_program StandIn::built_here() {
-  std::call_once(once_, [&] { built_here_ = built(context, part_); });
+  std::call_once(once_, [&] { built_here_ = built(context_, part_of(*build)); });
   return built_here_;
 }
 
-std::shared_ptr<StandIn> new_stand_in(Program *program, const std::shared_ptr<Build> &build,
-                                      cl_uint n, const cl_device_id *devices) {
-  Part part;
+std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
+  std::shared_ptr<Build> build;
   {
     std::lock_guard<std::mutex> guard(program->lock);
-    // Without text it was linked.
-    if (program->built_here || program->source.payload.empty() ||
-        (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL))
-      return nullptr;
-    part = program->source;
+    if (!program->built_here) build = program->build;
   }
-  part.options = build->options;
+  // A program without text was linked.
+  if (!build || (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL) ||
+      build->parts.size() != 1 || build->parts[0].payload.empty())
+    return nullptr;
+  Part part = part_of(*build);
   const Device *device = device_of_build(program->handle, n, devices);
   if (!device || !device->loads_code || needs_source(part)) return nullptr;
-  clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {part}};
+  clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};
+  request.parts.push_back(std::move(part));
   request.device["cwd"] = build->folder;
   std::string log;
   cl_program made =
       program_from_binary(program->context, *device, std::move(request), build->options, &log);
   if (!made) return nullptr;
-  return std::make_shared<StandIn>(*program, build, std::move(part), made, std::move(log));
+  return std::make_shared<StandIn>(*program, build, made, std::move(log));
 }
 
 std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
@@ -99,13 +104,13 @@ std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
   return at == known.end() ? nullptr : at->second.lock();
 }
 
-void set_stand_in(cl_program handle, const std::shared_ptr<StandIn> &stand_in) {
+// The handle is not reused while a stand-in lives, so an old entry is of no harm.
+void set_stand_in(Program *program, std::shared_ptr<StandIn> stand_in) {
   if (!settings.translated) return;
-  std::lock_guard<std::mutex> guard(lock);
-  if (stand_in)
-    known[handle] = stand_in;
-  else
-    known.erase(handle);
+  std::lock_guard<std::mutex> of_program(program->lock), of_all(lock);
+  program->built_here |= !stand_in;
+  known[program->handle] = stand_in;
+  program->stand_in.swap(stand_in);  // the former one ends without the locks
 }
 
 cl_int CL_API_CALL stand_in_program_info(cl_program handle, cl_program_info name, size_t room,

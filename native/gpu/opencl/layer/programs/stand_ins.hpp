@@ -16,7 +16,7 @@ namespace layer {
 // Kept by the application's program and by its kernels, which natively keep the program.
 class StandIn {
  public:
-  StandIn(const Program &original, std::shared_ptr<Build> build, Part part, cl_program program,
+  StandIn(const Program &original, std::shared_ptr<Build> build, cl_program program,
           std::string log);
   ~StandIn();
   StandIn(const StandIn &) = delete;
@@ -26,24 +26,22 @@ class StandIn {
   cl_program built_here();
 
   const cl_program original, program;
-  const cl_context context;
   const std::shared_ptr<Build> build;
   const std::string log;
 
  private:
-  const Part part_;  // as built
+  const cl_context context_;
   std::once_flag once_;
   cl_program built_here_ = nullptr;
 };
 
 // NULL: the program has to be built here. `n` and `devices` are clBuildProgram's.
-std::shared_ptr<StandIn> new_stand_in(Program *program, const std::shared_ptr<Build> &build,
-                                      cl_uint n, const cl_device_id *devices);
+std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices);
 
 // The stand-in of the application's handle, or NULL.
 std::shared_ptr<StandIn> stand_in_of(cl_program handle);
-// From now on the handle has this one, or none.
-void set_stand_in(cl_program handle, const std::shared_ptr<StandIn> &stand_in);
+// From now on the program has this one, or NULL: then it is built here.
+void set_stand_in(Program *program, std::shared_ptr<StandIn> stand_in);
 
 // The program that holds a handle's code, kept while this lives.
 class Coded {
