@@ -104,6 +104,45 @@ void splat_conditions(llvm::Function &function) {
   }
 }
 
+// SPIR-V has neither poison nor its cure; only what is undefined has more than one value.
+void drop_freezes(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *freeze = llvm::dyn_cast<llvm::FreezeInst>(&instruction);
+    if (!freeze) continue;
+    llvm::Value *value = freeze->getOperand(0);
+    if (llvm::isa<llvm::UndefValue>(value)) value = llvm::Constant::getNullValue(value->getType());
+    freeze->replaceAllUsesWith(value);
+    freeze->eraseFromParent();
+  }
+}
+
+llvm::Value *as_shifts(llvm::IntrinsicInst *call) {
+  llvm::IRBuilder<> builder(call);
+  llvm::Value *high = call->getArgOperand(0), *low = call->getArgOperand(1);
+  llvm::Type *type = call->getType();
+  auto *last = llvm::ConstantInt::get(type, type->getScalarSizeInBits() - 1);
+  llvm::Value *by = builder.CreateAnd(call->getArgOperand(2), last);
+  llvm::Value *rest = builder.CreateSub(last, by), *one = llvm::ConstantInt::get(type, 1);
+  if (call->getIntrinsicID() == llvm::Intrinsic::fshl)
+    return builder.CreateOr(builder.CreateShl(high, by),
+                            builder.CreateLShr(builder.CreateLShr(low, one), rest));
+  return builder.CreateOr(builder.CreateLShr(low, by),
+                          builder.CreateShl(builder.CreateShl(high, one), rest));
+}
+
+// The translator calls a function named after the intrinsic. Intel's runtime takes it for the
+// intrinsic, which its own compiler then does not know.
+void lower_funnel_shifts(llvm::Function &function) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    if (!call || (call->getIntrinsicID() != llvm::Intrinsic::fshl &&
+                  call->getIntrinsicID() != llvm::Intrinsic::fshr))
+      continue;
+    call->replaceAllUsesWith(as_shifts(call));
+    call->eraseFromParent();
+  }
+}
+
 std::string fma_name(llvm::Type *type) {
   llvm::Type *element = type->getScalarType();
   std::string letter = element->isFloatTy() ? "f" : element->isDoubleTy() ? "d" : "Dh";
@@ -169,6 +208,8 @@ std::string to_spirv(llvm::Module &module, bool contracts) {
     if (function.isDeclaration()) continue;
     order_blocks(function);
     splat_conditions(function);
+    drop_freezes(function);
+    lower_funnel_shifts(function);
     fuse_multiply_add(function, contracts);
   }
   std::ostringstream stream;
