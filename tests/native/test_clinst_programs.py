@@ -64,7 +64,8 @@ def both_ways(
             device.run(native, name, arguments, (ITEMS,), (LOCAL,))
         results.append(device.read(result, out))
     np.testing.assert_array_equal(*results)
-    assert (counts >= 0).all() and (counts[:, 0] == warp).all()
+    assert (counts >= 0).all()
+    assert (counts[:, 0] == warp).all()
     return counts
 
 

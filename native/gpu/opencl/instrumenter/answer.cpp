@@ -6,6 +6,7 @@
 
 #include "build_natively.h"
 #include "compile.h"
+#include "machine_code.h"
 
 namespace clinst {
 namespace {
@@ -34,6 +35,11 @@ Answer build(const Request &launch, Cache &cache) {
 
 Answer binary(const Request &request, Cache &cache) {
   const bool unchanged = request.flags & CLINST_UNCHANGED;
+  if (unchanged && request.parts.at(0).input == CLINST_MACHINE_CODE) {
+    Response judged;
+    judged.computes_only = computes_only(request.parts[0].payload);
+    return {encode(judged), {}, false};
+  }
   const Response program = unchanged ? Response() : program_of(request, cache);
   const Response built = unchanged ? build_binary(request) : build_binary(request, program);
   return {encode(built), program.included, built.reason.empty()};

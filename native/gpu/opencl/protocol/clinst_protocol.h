@@ -39,7 +39,8 @@
  * With CLINST_BINARY the request is the program's, too, and has of a launch's features the device,
  * driver, options and variables. The response's module is the binary that the device's runtime
  * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself, which includes
- * no files.
+ * no files. Where the program's only part is such a binary, the response tells whether it only
+ * computes, and has no module.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
@@ -62,7 +63,12 @@ enum clinst_flag {
   CLINST_BINARY = 8, /* have the program built natively */
   CLINST_UNCHANGED = 16
 };
-enum clinst_input { CLINST_SOURCE = 0, CLINST_SPIRV = 1, CLINST_BITCODE = 2 };
+enum clinst_input {
+  CLINST_SOURCE = 0,
+  CLINST_SPIRV = 1,
+  CLINST_BITCODE = 2,
+  CLINST_MACHINE_CODE = 3
+};
 enum clinst_output { CLINST_TO_BITCODE = 0, CLINST_TO_SPIRV = 1 };
 
 /* What a node computes: an unsigned integer of `bits` bits, 1 to 64, wrapping; from nodes a, b and

@@ -69,4 +69,14 @@ cl_program program_from_binary(cl_context context, const Device &device, clinst:
   return program;
 }
 
+bool binary_computes_only(const Device &device, const std::string &binary) {
+  if (!device.loads_code) return false;
+  clinst::Request request;
+  request.flags = CLINST_BINARY | CLINST_UNCHANGED | CLINST_NO_CACHE;
+  request.parts.resize(1);
+  request.parts[0].input = CLINST_MACHINE_CODE;
+  request.parts[0].payload = binary;
+  return instrument(request).computes_only != 0;
+}
+
 }  // namespace layer

@@ -21,5 +21,9 @@ void add_facts(const Device &device, const std::string &options, clinst::Request
 cl_program program_from_binary(cl_context context, const Device &device, clinst::Request request,
                                const std::string &options, std::string *log = nullptr);
 
+// Whether the binary, for the device, holds machine code that calls mathematical and memory
+// functions only.
+bool binary_computes_only(const Device &device, const std::string &binary);
+
 }  // namespace layer
 #endif

@@ -6,6 +6,8 @@
 
 #include "api/callbacks.hpp"
 #include "api/natively.hpp"
+#include "device/runtimes.hpp"
+#include "programs/binaries.hpp"
 #include "programs/origins.hpp"
 #include "programs/stand_ins.hpp"
 #include "protocol/clinst_protocol.h"
@@ -154,11 +156,26 @@ cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint n,
 
 // ---- building ---------------------------------------------------------------------------------
 
+// Programs without source may be made from machine code, as Python's pyopencl keeps it.
+bool loads_what_computes_only(cl_program handle) {
+  bool known = false;
+  if (!settings.translated) return known;
+  quietly([&] {
+    const auto program = programs.find(handle);
+    if (!program || program->device_parts.empty()) return;
+    known = std::all_of(program->device_parts.begin(), program->device_parts.end(), [](auto &of) {
+      return binary_computes_only(device_of(of.first), of.second.payload);
+    });
+  });
+  return known;
+}
+
 // What is compiled here may call anything. A driver with a function to call when it has finished
 // calls it on this thread or another.
 template <class Work>
-auto compile(const void *object, ProgramNotify::Function notify, Work &&work) {
-  xpu_kernels_loaded(false);
+auto compile(const void *object, ProgramNotify::Function notify, Work &&work,
+             bool computes_only = false) {
+  xpu_kernels_loaded(computes_only);
   return notify ? work() : natively(object, work);
 }
 
@@ -200,9 +217,10 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
   HostEvent native(XP_HOST_BUILD);
   if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
   ProgramNotify wrapped(notify, user);
-  cl_int error = compile(handle, notify, [&] {
+  auto build = [&] {
     return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
-  });
+  };
+  cl_int error = compile(handle, notify, build, loads_what_computes_only(handle));
   if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
   return error;
 }
