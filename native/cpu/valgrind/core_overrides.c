@@ -4,6 +4,7 @@
 /* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
  * the program with something this tool never uses, or harm it. */
 #include "executables.h"
+#include "hand_over.h"
 #include "host_cpu.h"
 #include "images_left_alone.h"
 #include "libvex.h"
@@ -171,9 +172,13 @@ DisResult __wrap_disInstr_AMD64(IRSB *sb, const UChar *code, Long delta, Addr at
                                 const VexArchInfo *host, const VexAbiInfo *abi, VexEndness endness,
                                 Bool complains) {
   if (delta == 0 && kernel_translate(sb, at))
-    return (DisResult){1, Dis_StopHere, Dis_HintNone, Ijk_ClientReq};
+    return (DisResult){1, Dis_StopHere, Dis_HintNone, Ijk_Boring};
   DisResult result =
       __real_disInstr_AMD64(sb, code, delta, at, arch, host, abi, endness, complains);
   if (result.len == 3 && is_xgetbv(code + delta)) add_xgetbv(sb, image_role_of(at));
+  if (result.jk_StopHere == Ijk_Yield && result.whatNext == Dis_StopHere) {
+    pause_translate(sb, at + result.len);
+    result.jk_StopHere = Ijk_Boring;
+  }
   return result;
 }

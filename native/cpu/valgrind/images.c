@@ -44,6 +44,14 @@ static Bool read_at(Int fd, ULong offset, void *to, Int size) {
          VG_(read)(fd, to, size) == size;
 }
 
+/* Names the image's kept translations only, which are compared with its code at each use. */
+static void hash_facts(image *im, Int fd) {
+  struct vg_stat now;
+  VG_(fstat)(fd, &now);
+  const ULong facts[] = {im->dev, im->ino, (ULong)now.size, now.mtime, now.mtime_nsec};
+  build_id_of_hash(im->build_id, hash_bytes(facts, sizeof facts, HASH_SEED));
+}
+
 static void hash_file(image *im, Int fd) {
   enum { PIECE = 65536 };
   UChar *piece = VG_(malloc)("xpuprof.file", PIECE);
@@ -74,7 +82,11 @@ static void read_headers(image *im, Int fd) {
       build_id_in_notes(im->build_id, (const uint8_t *)notes, p.p_filesz);
   }
   im->elf = im->n_loads > 0;
-  if (!im->build_id[0]) hash_file(im, fd);
+  if (im->build_id[0]) return;
+  if (im->counted)
+    hash_file(im, fd);
+  else /* a device runtime may have 100 MB */
+    hash_facts(im, fd);
 }
 
 static void with_file(image *im, void (*read)(image *, Int)) {
@@ -126,9 +138,9 @@ static UInt add(const NSegment *segment, const HChar *path) {
   im->dev = segment->dev;
   im->ino = segment->ino;
   im->path = VG_(strdup)("xpuprof.path", path);
+  im->counted = option_counts_image(im->path, is_main(im));
   with_file(im, read_headers);
   find_role(im);
-  im->counted = option_counts_image(im->path, is_main(im));
   im->id = NO_IMAGE;
   return (UInt)n_images++;
 }

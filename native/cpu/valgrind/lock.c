@@ -5,6 +5,8 @@
  * threads in the order of asking; but who waits looks for a moment before it sleeps. Threads that
  * run a device's kernels come back for a microsecond after each work-group, and to sleep and be
  * woken takes ten times as long, and more on a virtual machine. */
+#include "lock.h"
+
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_vki.h"
@@ -16,7 +18,7 @@ extern Int VG_(gettid)(void);
 #ifndef SLOTS
 #define SLOTS 64u /* tickets that are a multiple of it apart wake one another */
 #endif
-enum { LOOKS = 500 }; /* some 10 us: what sleeping and being woken takes */
+enum { LOOKS = 2500 }; /* some 10 us: what sleeping and being woken takes */
 
 typedef struct slot {
   UInt turns;    /* of its tickets, so far: what threads sleep on */
@@ -26,7 +28,6 @@ typedef struct slot {
 typedef struct sched_lock {
   UInt head __attribute__((aligned(64))); /* the ticket that may run: what waiting threads read */
   UInt tail __attribute__((aligned(64))); /* the next ticket to be taken */
-  Int owner;                              /* the kernel's number of the thread, or 0 */
   UInt processors;
   slot slots[SLOTS];
 } sched_lock;
@@ -47,16 +48,24 @@ extern Int __wrap_vgModuleLocal_get_sched_lock_owner(const sched_lock *);
 extern void __wrap_vgModuleLocal_acquire_sched_lock(sched_lock *);
 extern void __wrap_vgModuleLocal_release_sched_lock(sched_lock *);
 
-/* One at a time: a forked child destroys its parent's before it makes its own. */
+static sched_lock big; /* a forked child destroys its parent's before it makes its own */
+
+Bool lock_is_wanted(void) { return load(&big.tail) != load(&big.head) + 1; }
+
 sched_lock *__wrap_vgModuleLocal_create_sched_lock(void) {
-  static sched_lock lock;
-  lock = (sched_lock){.processors = processors()};
-  return &lock;
+  big = (sched_lock){.processors = processors()};
+  return &big;
 }
 
 void __wrap_vgModuleLocal_destroy_sched_lock(sched_lock *lock) { (void)lock; }
 
-Int __wrap_vgModuleLocal_get_sched_lock_owner(const sched_lock *lock) { return lock->owner; }
+static Bool is_free(const sched_lock *lock) { return load(&lock->tail) == load(&lock->head); }
+
+/* Only the thread that should own it asks, to make sure. To write its number down at each turn
+ * would take a system call. */
+Int __wrap_vgModuleLocal_get_sched_lock_owner(const sched_lock *lock) {
+  return is_free(lock) ? 0 : VG_(gettid)();
+}
 
 /* Whoever is further back than there are processors waits for longer than a moment. */
 static Bool comes_soon(const sched_lock *lock, UInt ticket) {
@@ -87,13 +96,10 @@ static void sleep_until(sched_lock *lock, UInt ticket) {
 void __wrap_vgModuleLocal_acquire_sched_lock(sched_lock *lock) {
   UInt ticket = __atomic_fetch_add(&lock->tail, 1, __ATOMIC_SEQ_CST);
   if (!comes_soon(lock, ticket)) sleep_until(lock, ticket);
-  tl_assert(lock->owner == 0);
-  lock->owner = VG_(gettid)();
 }
 
 void __wrap_vgModuleLocal_release_sched_lock(sched_lock *lock) {
-  tl_assert(lock->owner != 0);
-  lock->owner = 0;
+  tl_assert(!is_free(lock));
   UInt next = __atomic_add_fetch(&lock->head, 1, __ATOMIC_SEQ_CST);
   slot *in = &lock->slots[next % SLOTS];
   __atomic_add_fetch(&in->turns, 1, __ATOMIC_SEQ_CST);

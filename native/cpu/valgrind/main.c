@@ -68,7 +68,7 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
       kernels_loaded(arguments[1] != 0);
       break;
     default:
-      if (!kernel_request(tid, arguments)) return False;
+      return False;
   }
   *result = 0;
   return True;
@@ -131,6 +131,7 @@ static void pre_options(void) {
   VG_(needs_client_requests)(client_request);
   VG_(needs_syscall_wrapper)(before_call, after_call);
   VG_(track_start_client_code)(thread_runs);
+  VG_(track_stop_client_code)(kernels_left);
   VG_(track_pre_thread_ll_create)(thread_created);
   VG_(track_pre_thread_first_insn)(thread_first_instruction);
   VG_(track_pre_thread_ll_exit)(thread_exits);

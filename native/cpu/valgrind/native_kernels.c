@@ -2,11 +2,10 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Kernels of a device that is this processor run natively (docs/valgrind.md). The block at a
- * kernel's entry is a client request; its callback calls the kernel on the program's stack. A dirty
- * helper would return into translated code, which other threads may discard while the kernel runs
- * without the big lock. */
+ * kernel's entry is a call of ours (hand_over.c), which calls the kernel on the program's stack. */
 #include "native_kernels.h"
 
+#include "hand_over.h"
 #include "host_cpu.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
@@ -23,8 +22,7 @@
 
 /* Declared in Valgrind's core. */
 typedef enum { WAITING = 3 } thread_status; /* VgTs_WaitSys */
-extern void VG_(set_SP)(ThreadId, Addr);
-extern void VG_(set_IP)(ThreadId, Addr);
+extern Bool VG_(is_exiting)(ThreadId);
 extern void VG_(release_BigLock)(ThreadId, thread_status, const HChar *);
 extern void VG_(acquire_BigLock)(ThreadId, const HChar *);
 extern Int VG_(gettid)(void);
@@ -42,15 +40,9 @@ extern void VG_(synth_sigbus)(ThreadId);
 extern void VG_(synth_sigfpe)(ThreadId, UInt);
 extern void VG_(synth_sigtrap)(ThreadId);
 
-enum { REQUEST = 0x58500000 + 0x100 }; /* 'X', 'P'; not one of xpuprof/boundary.h */
 enum { MXCSR_DEFAULT = 0x1f80, X87_DEFAULT = 0x37f };
 enum { SEGMENT_UNMAPPED = 1, SEGMENT_PROTECTED = 2 }; /* si_code */
 enum { SIGNAL_STACK = 1 << 16 };
-
-typedef struct request {
-  UWord number; /* REQUEST */
-  Addr entry;
-} request;
 
 typedef struct event {
   Int signal, code;
@@ -66,7 +58,8 @@ typedef struct call {
   UWord arguments[6];
   UInt mxcsr, tool_mxcsr;
   UShort x87, tool_x87;
-  UInt has_avx;
+  UShort has_avx;
+  volatile UShort open;               /* the program's signals are, until the thread leaves */
   vki_sigset_t blocked, tool_blocked; /* signals, in the kernel as the program has it */
   volatile Bool inside;
   Bool has_lock;   /* the signal handler took it */
@@ -88,9 +81,12 @@ extern UWord xp_native_call(call *c);
 extern UWord xp_native_resume(call *c, struct vki_ucontext *interrupted);
 extern const UChar xp_native_leaves[], xp_native_returns[], xp_native_is_back[], xp_native_stops[];
 extern const UChar __executable_start[], etext[];
+/* Called by translated code. */
+extern void xp_kernel_entered(VexGuestAMD64State *, Addr entry);
+extern UWord xp_kernel_call(VexGuestAMD64State *, Addr entry);
 
-/* RBX, which kernels preserve, leads back to the call. Signals are open only on the program's
- * stack: a context kept from there stays valid, one on the tool's stack would not. */
+/* RBX, which kernels preserve, leads back to the call. Contexts are kept from the program's stack
+ * only, where they stay valid. */
 __asm__(
     ".text\n"
     ".macro XP_ENTER\n"
@@ -100,14 +96,13 @@ __asm__(
     "  stmxcsr 76(%rbx)\n"
     "  fnstcw 82(%rbx)\n"
     ".endm\n"
-    ".macro XP_SIGNALS set\n"
-    "  mov $14, %eax\n" /* rt_sigprocmask */
-    "  mov $2, %edi\n"  /* SIG_SETMASK */
-    "  lea \\set(%rbx), %rsi\n"
-    "  xor %edx, %edx\n"
-    "  mov $8, %r10d\n"
-    "  syscall\n"
-    ".endm\n"
+    "xp_kernel_entered:\n"
+    "  sub $8, %rsp\n"
+    "  call xp_kernel_call\n"
+    "  add $16, %rsp\n" /* not back into the block */
+    "  test %rax, %rax\n"
+    "  jnz vgPlain_disp_cp_evcheck_fail\n"
+    "  jmp vgPlain_disp_cp_xindir\n"
     "xp_native_resume:\n"
     "  XP_ENTER\n"
     "  mov %rsi, %rsp\n"
@@ -118,8 +113,16 @@ __asm__(
     "  XP_ENTER\n"
     "  mov 16(%rbx), %rsp\n"
     "xp_native_leaves:\n"
-    "  XP_SIGNALS 88\n"
-    "  ldmxcsr 72(%rbx)\n"
+    "  cmpw $0, 86(%rbx)\n"
+    "  jne 1f\n"
+    "  mov $14, %eax\n" /* rt_sigprocmask */
+    "  mov $2, %edi\n"  /* SIG_SETMASK */
+    "  lea 88(%rbx), %rsi\n"
+    "  xor %edx, %edx\n"
+    "  mov $8, %r10d\n"
+    "  movw $1, 86(%rbx)\n"
+    "  syscall\n"
+    "1: ldmxcsr 72(%rbx)\n"
     "  fldcw 80(%rbx)\n"
     "  mov 24(%rbx), %rdi\n"
     "  mov 32(%rbx), %rsi\n"
@@ -129,13 +132,12 @@ __asm__(
     "  mov 64(%rbx), %r9\n"
     "  call *8(%rbx)\n"
     "xp_native_returns:\n"
-    "  XP_SIGNALS 96\n"
-    "xp_native_is_back:\n"
     "  xor %eax, %eax\n"
     "  mov 0(%rbx), %rsp\n"
+    "xp_native_is_back:\n"
     "1: fldcw 82(%rbx)\n"
     "  ldmxcsr 76(%rbx)\n"
-    "  cmpl $0, 84(%rbx)\n" /* SSE code is slow while upper halves are in use */
+    "  cmpw $0, 84(%rbx)\n" /* SSE code is slow while upper halves are in use */
     "  je 2f\n"
     "  vzeroupper\n"
     "2: pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp\n"
@@ -145,7 +147,7 @@ __asm__(
     "  jmp 1b\n");
 _Static_assert(__builtin_offsetof(call, stack) == 16 && __builtin_offsetof(call, mxcsr) == 72 &&
                    __builtin_offsetof(call, has_avx) == 84 &&
-                   __builtin_offsetof(call, tool_blocked) == 96,
+                   __builtin_offsetof(call, open) == 86 && __builtin_offsetof(call, blocked) == 88,
                "the assembly has these offsets");
 
 /* ---- translation ----------------------------------------------------------------------------- */
@@ -167,29 +169,15 @@ static Bool is_entry(ThreadId tid, Addr code) {
 
 Bool kernel_translate(IRSB *sb, Addr code) {
   if (!is_entry(VG_(get_running_tid)(), code)) return False;
-  request *r = VG_(malloc)("xpuprof.kernels", sizeof *r);
-  *r = (request){REQUEST, code};
-  addStmtToIRSB(
-      sb, IRStmt_Put(offsetof(VexGuestAMD64State, guest_RAX), IRExpr_Const(IRConst_U64((Addr)r))));
-  addStmtToIRSB(
-      sb, IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), IRExpr_Const(IRConst_U64(code))));
+  add_last_call(sb, "xp_kernel_entered", xp_kernel_entered, code);
   return True;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static UWord word_of(ThreadId tid, Int offset) {
-  UWord value;
-  VG_(get_shadow_regs_area)(tid, (UChar *)&value, 0, offset, sizeof value);
-  return value;
-}
-
-#define GUEST(tid, name) word_of(tid, offsetof(VexGuestAMD64State, guest_##name))
-
 /* FS belongs to the program: the tool has no thread-local storage. The signal stack is needed when
  * the fault is that the program's stack must grow. */
-static void set_up_thread(ThreadId tid, call *c) {
-  Addr fs = GUEST(tid, FS_CONST);
+static void set_up_thread(call *c, Addr fs) {
   if (fs == c->fs) return;
   if (!c->signal_stack) c->signal_stack = VG_(malloc)("xpuprof.kernels", SIGNAL_STACK);
   vki_stack_t stack = {.ss_sp = c->signal_stack, .ss_size = SIGNAL_STACK};
@@ -199,20 +187,20 @@ static void set_up_thread(ThreadId tid, call *c) {
   c->fs = fs;
 }
 
-static void prepare(ThreadId tid, call *c, Addr entry) {
+static void prepare(ThreadId tid, call *c, const VexGuestAMD64State *state, Addr entry) {
   c->entry = entry;
-  c->stack = VG_(get_SP)(tid) + sizeof(UWord);
-  c->returns_to = *(Addr *)VG_(get_SP)(tid);
-  c->arguments[0] = GUEST(tid, RDI);
-  c->arguments[1] = GUEST(tid, RSI);
-  c->arguments[2] = GUEST(tid, RDX);
-  c->arguments[3] = GUEST(tid, RCX);
-  c->arguments[4] = GUEST(tid, R8);
-  c->arguments[5] = GUEST(tid, R9);
-  c->mxcsr = (UInt)(MXCSR_DEFAULT | (GUEST(tid, SSEROUND) & 3) << 13 | mxcsr_flushes(tid));
+  c->stack = state->guest_RSP + sizeof(UWord);
+  c->returns_to = *(Addr *)state->guest_RSP;
+  c->arguments[0] = state->guest_RDI;
+  c->arguments[1] = state->guest_RSI;
+  c->arguments[2] = state->guest_RDX;
+  c->arguments[3] = state->guest_RCX;
+  c->arguments[4] = state->guest_R8;
+  c->arguments[5] = state->guest_R9;
+  c->mxcsr = (UInt)(MXCSR_DEFAULT | (state->guest_SSEROUND & 3) << 13 | mxcsr_flushes(tid));
   c->x87 = X87_DEFAULT;
   c->has_avx = has_avx;
-  VG_(do_sys_sigprocmask)(tid, VKI_SIG_SETMASK, NULL, &c->blocked);
+  if (!c->open) VG_(do_sys_sigprocmask)(tid, VKI_SIG_SETMASK, NULL, &c->blocked);
 }
 
 /* Without the big lock: other threads run, signals and the end of the process reach this one. A
@@ -220,10 +208,14 @@ static void prepare(ThreadId tid, call *c, Addr entry) {
 static Bool run(ThreadId tid, call *c, Bool resumes) {
   c->has_lock = False;
   c->inside = True;
-  VG_(release_BigLock)(tid, WAITING, "kernel");
+  if (resumes) c->open = True;
+  lock_hand_over(tid);
   UWord stopped = resumes ? xp_native_resume(c, c->interrupted) : xp_native_call(c);
   c->inside = False;
-  if (!c->has_lock) VG_(acquire_BigLock)(tid, "kernel");
+  if (c->has_lock)
+    enter_translated_code(tid);
+  else
+    lock_take_back(tid);
   return stopped != 0;
 }
 
@@ -256,21 +248,35 @@ static void deliver(ThreadId tid, const event *f) {
 }
 
 /* After a signal the program is at the kernel's entry, with the tool's return address on its stack,
- * which no call of the program's pushes: if its signal handler returns, the kernel continues. */
-Bool kernel_request(ThreadId tid, const UWord *arguments) {
-  if (arguments[0] != REQUEST) return False;
+ * which no call of the program's pushes: if its signal handler returns, the kernel continues.
+ * Returns whether the scheduler must look, as at the end of the thread's time slice. */
+UWord xp_kernel_call(VexGuestAMD64State *state, Addr entry) {
+  ThreadId tid = VG_(get_running_tid)();
   call *c = &calls[tid];
-  Addr *top = (Addr *)VG_(get_SP)(tid);
+  Addr *top = (Addr *)state->guest_RSP;
   Bool resumes = *top == (Addr)xp_native_returns && c->interrupted && c->stack == (Addr)(top + 1);
-  set_up_thread(tid, c);
-  if (!resumes) prepare(tid, c, ((const request *)arguments)->entry);
-  if (run(tid, c, resumes)) {
+  set_up_thread(c, state->guest_FS_CONST);
+  if (!resumes) prepare(tid, c, state, entry);
+  Bool stopped = run(tid, c, resumes);
+  if (stopped) {
     deliver(tid, &c->event);
   } else {
-    VG_(set_SP)(tid, c->stack);
-    VG_(set_IP)(tid, c->returns_to);
+    state->guest_RSP = c->stack;
+    state->guest_RIP = c->returns_to;
   }
+  if (!stopped && !VG_(is_exiting)(tid)) return False;
+  state->host_EvC_COUNTER = (UInt)-1;
   return True;
+}
+
+/* Opening and closing signals takes longer than a work-group of a small kernel, so they stay open
+ * until the thread leaves translated code. */
+void kernels_left(ThreadId tid, ULong blocks_done) {
+  call *c = &calls[tid];
+  (void)blocks_done;
+  if (!c->open) return;
+  VG_(sigprocmask)(VKI_SIG_SETMASK, &c->tool_blocked, NULL);
+  c->open = False;
 }
 
 /* ---- signals --------------------------------------------------------------------------------- */
@@ -285,12 +291,17 @@ static Bool in_kernel(const struct vki_ucontext *context) {
          (at >= (Addr)xp_native_leaves && at < (Addr)xp_native_is_back);
 }
 
+static void close_signals(call *c, struct vki_ucontext *context) {
+  context->uc_sigmask = c->tool_blocked;
+  c->open = False;
+}
+
 static void leave(call *c, struct vki_ucontext *context) {
   context->uc_mcontext.rip = (Addr)xp_native_stops;
   context->uc_mcontext.rbx = (Addr)c;
   context->uc_mcontext.rsp = c->tool_stack;
   context->uc_mcontext.rax = 1;
-  context->uc_sigmask = c->tool_blocked;
+  close_signals(c, context);
 }
 
 /* As the kernel does natively: the main thread's stack grows to where it is used. */
@@ -320,6 +331,12 @@ static Bool is_of_code(Int signal) {
          signal == VKI_SIGILL || signal == VKI_SIGTRAP;
 }
 
+/* Blocked while the tool runs, it stays pending until Valgrind looks for signals. */
+static void send_again(Int signal, vki_siginfo_t *info) {
+  if (signal != VG_(max_signal))
+    xp_system_call(__NR_rt_tgsigqueueinfo, VG_(getpid)(), VG_(gettid)(), signal, (long)info);
+}
+
 static void in_call(ThreadId tid, call *c, Int signal, vki_siginfo_t *info,
                     struct vki_ucontext *context) {
   VG_(acquire_BigLock)(tid, "kernel's signal");
@@ -329,9 +346,7 @@ static void in_call(ThreadId tid, call *c, Int signal, vki_siginfo_t *info,
   if (is_of_code(signal) && sent) { /* Valgrind queues it */
     valgrinds[signal](signal, info, context);
   } else if (sent || !stack_grew(tid, &c->event)) {
-    /* Blocked while the tool runs, it stays pending until Valgrind looks for signals. */
-    if (!is_of_code(signal) && signal != VG_(max_signal))
-      xp_system_call(__NR_rt_tgsigqueueinfo, VG_(getpid)(), VG_(gettid)(), signal, (long)info);
+    if (!is_of_code(signal)) send_again(signal, info);
     keep(c, context);
     leave(c, context);
     c->has_lock = True;
@@ -343,10 +358,14 @@ static void in_call(ThreadId tid, call *c, Int signal, vki_siginfo_t *info,
 static void on_signal(Int signal, vki_siginfo_t *info, struct vki_ucontext *context) {
   ThreadId tid = calls ? VG_(lwpid_to_vgtid)(VG_(gettid)()) : VG_INVALID_THREADID;
   call *c = tid == VG_INVALID_THREADID ? NULL : &calls[tid];
-  if (c && c->inside && in_kernel(context))
+  if (c && c->inside && in_kernel(context)) {
     in_call(tid, c, signal, info, context);
-  else
+  } else if (c && c->open && !is_of_code(signal)) {
+    send_again(signal, info);
+    close_signals(c, context);
+  } else {
     valgrinds[signal](signal, info, context);
+  }
 }
 
 /* Valgrind's handlers expect translated code or a system call. */

@@ -12,8 +12,9 @@ void kernels_init(void);
 void kernels_thread_created(ThreadId tid);
 /* The runtime has generated kernels in memory; see xpu_kernels_loaded(). */
 void kernels_loaded(Bool compute_only);
-/* If `code` is a kernel's entry, puts the request that calls it in place of the instruction. */
+/* If `code` is a kernel's entry, puts the call of it in place of the instruction. */
 Bool kernel_translate(IRSB *sb, Addr code);
-Bool kernel_request(ThreadId tid, const UWord *arguments);
+/* The thread leaves translated code. */
+void kernels_left(ThreadId tid, ULong blocks_done);
 
 #endif
