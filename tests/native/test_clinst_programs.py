@@ -138,7 +138,7 @@ def test_images_and_samplers(device: Any, built: Any) -> None:
         cl.enqueue_copy(device.queue, result, target, origin=(0, 0), region=(16, 16))
         results.append(result)
     np.testing.assert_array_equal(*results)
-    assert (counts[:, 0] == warp).all()
+    assert (counts[:, 0] == WARP).all()
 
 
 def test_printf(device: Any, built: Any, capfd: pytest.CaptureFixture[str]) -> None:
