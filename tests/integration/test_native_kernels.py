@@ -45,7 +45,8 @@ def profiled(
 @pytest.mark.parametrize(
     ("case", "device"),
     [
-        *((c, d) for c in ("results", "alarms", "faults", "repairs", "deep", "interrupted")
+        *((c, d) for c in ("results", "alarms", "faults", "repairs", "deep", "interrupted",
+                               "storm")
           for d in ("pthread", "basic")),
         ("meets", "pthread"),
         ("exits", "pthread"),
@@ -62,7 +63,9 @@ def test_as_natively(program: Path, tmp_path: Path, case: str, device: str) -> N
 
 
 @pytest.mark.intel
-@pytest.mark.parametrize("case", ["meets", "alarms", "repairs", "deep", "interrupted", "exits"])
+@pytest.mark.parametrize(
+    "case", ["meets", "alarms", "repairs", "deep", "interrupted", "exits", "storm"]
+)
 def test_as_natively_on_intels_runtime(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:

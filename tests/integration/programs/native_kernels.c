@@ -8,7 +8,7 @@
 
 #include "opencl_set_up.h"
 
-enum { ITEMS = 4096, DEEP = 1 << 20 };
+enum { ITEMS = 4096, DEEP = 1 << 20, STORM = 4000 };
 
 static const char *const KERNELS =
     "kernel void numbers(global float *out, global double *wide) {\n"
@@ -130,6 +130,50 @@ static void alarms(void) {
   printf("met %d\n", flag[1]);
 }
 
+static volatile sig_atomic_t sum; /* of the signals' values */
+static volatile int sent;
+
+static void on_queued(int number, siginfo_t *info, void *context) {
+  (void)number, (void)context;
+  signals++;
+  sum += info->si_value.sival_int;
+}
+
+static void *send_signals(void *to) {
+  for (int i = 1; i <= STORM; i++) {
+    const union sigval value = {.sival_int = i};
+    while (pthread_sigqueue(*(pthread_t *)to, SIGRTMIN, value) == EAGAIN) usleep(100);
+    if (i % 8 == 0) usleep(20);
+  }
+  sent = 1;
+  return NULL;
+}
+
+/* Signals that are queued reach a thread whose small kernels follow one another: all of them,
+ * wherever they find it. */
+static void storm(void) {
+  static float single[ITEMS];
+  cl_mem a = buffer(sizeof single, NULL);
+  cl_kernel kernel = kernel_of(build(KERNELS, ""), "tiny");
+  argument(kernel, 0, sizeof a, &a);
+  for (int i = 0; i < ITEMS; i++) single[i] = (float)i;
+  must(clEnqueueWriteBuffer(queue, a, CL_TRUE, 0, sizeof single, single, 0, NULL, NULL), "write");
+  must(run_1d(queue, kernel, ITEMS, 1), "run"); /* it is compiled */
+  must(clFinish(queue), "finish");
+  struct sigaction act = {.sa_sigaction = on_queued, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigaction(SIGRTMIN, &act, NULL);
+  pthread_t self = pthread_self(), sender;
+  pthread_create(&sender, NULL, send_signals, &self);
+  for (int i = 0; i < 20 || !sent; i++) {
+    must(run_1d(queue, kernel, ITEMS, 1), "run");
+    must(clFinish(queue), "finish");
+  }
+  pthread_join(sender, NULL);
+  for (int i = 0; i < 1000 && signals < STORM; i++) usleep(10000);
+  read_back(a, sizeof single, single);
+  printf("signals %d, sum %d; %g\n", signals, sum, (double)single[0]);
+}
+
 /* The process ends while its kernel runs. */
 static void exits(void) {
   must(run_1d(queue, flag_kernel(), 1, 1), "run");
@@ -188,6 +232,7 @@ static void deep(void) {
 int main(int argc, char **argv) {
   static const struct one_case cases[] = {
       {"results", results}, {"meets", meets},     {"alarms", alarms}, {"exits", exits},
-      {"faults", faults},   {"repairs", repairs}, {"deep", deep},     {"interrupted", interrupted}};
+      {"faults", faults},   {"repairs", repairs}, {"deep", deep},     {"interrupted", interrupted},
+      {"storm", storm}};
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }
