@@ -18,7 +18,7 @@ extern Int VG_(gettid)(void);
 #ifndef SLOTS
 #define SLOTS 64u /* tickets that are a multiple of it apart wake one another */
 #endif
-enum { LOOKS = 2500 }; /* some 10 us: what sleeping and being woken takes */
+enum { LOOKS = 2500 }; /* some 50 us: what a chain of three threads that sleep takes to wake */
 
 typedef struct slot {
   UInt turns;    /* of its tickets, so far: what threads sleep on */
