@@ -35,7 +35,7 @@ Answer build(const Request &launch, Cache &cache) {
 
 Answer binary(const Request &request, Cache &cache) {
   const bool unchanged = request.flags & CLINST_UNCHANGED;
-  if (unchanged && request.parts.at(0).input == CLINST_MACHINE_CODE) {
+  if (unchanged && !request.parts.empty() && request.parts[0].input == CLINST_MACHINE_CODE) {
     Response judged;
     judged.computes_only = computes_only(request.parts[0].payload);
     return {encode(judged), {}, false};
