@@ -11,7 +11,9 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -130,19 +132,6 @@ llvm::Value *as_shifts(llvm::IntrinsicInst *call) {
                           builder.CreateShl(builder.CreateShl(high, one), rest));
 }
 
-// The translator calls a function named after the intrinsic. Intel's runtime takes it for the
-// intrinsic, which its own compiler then does not know.
-void lower_funnel_shifts(llvm::Function &function) {
-  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
-    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-    if (!call || (call->getIntrinsicID() != llvm::Intrinsic::fshl &&
-                  call->getIntrinsicID() != llvm::Intrinsic::fshr))
-      continue;
-    call->replaceAllUsesWith(as_shifts(call));
-    call->eraseFromParent();
-  }
-}
-
 std::string fma_name(llvm::Type *type) {
   llvm::Type *element = type->getScalarType();
   std::string letter = element->isFloatTy() ? "f" : element->isDoubleTy() ? "d" : "Dh";
@@ -176,20 +165,28 @@ llvm::Value *as_contraction(llvm::IntrinsicInst *call) {
   return builder.CreateFAdd(product, call->getArgOperand(2));
 }
 
+void replace_calls(llvm::Function &function, std::initializer_list<llvm::Intrinsic::ID> of,
+                   llvm::Value *(*with)(llvm::IntrinsicInst *)) {
+  for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+    if (!call || std::find(of.begin(), of.end(), call->getIntrinsicID()) == of.end()) continue;
+    call->replaceAllUsesWith(with(call));
+    call->eraseFromParent();
+  }
+}
+
+// The translator calls a function named after the intrinsic. Intel's runtime takes it for the
+// intrinsic, which its own compiler then does not know.
+void lower_funnel_shifts(llvm::Function &function) {
+  replace_calls(function, {llvm::Intrinsic::fshl, llvm::Intrinsic::fshr}, as_shifts);
+}
+
 // A runtime that compiles the source itself fuses what the front end allows, on processors that
 // can. SPIR-V itself cannot express permission: without this the program's results would differ in
 // their last bits (and `mad` leaves a runtime free to choose at each place). Where an extension
 // can, it is used, because compilers optimise loops around a call of `fma` less.
 void fuse_multiply_add(llvm::Function &function, bool contracts) {
-  std::vector<llvm::IntrinsicInst *> found;
-  for (llvm::Instruction &instruction : llvm::instructions(function)) {
-    auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-    if (call && call->getIntrinsicID() == llvm::Intrinsic::fmuladd) found.push_back(call);
-  }
-  for (llvm::IntrinsicInst *call : found) {
-    call->replaceAllUsesWith(contracts ? as_contraction(call) : as_fma(call));
-    call->eraseFromParent();
-  }
+  replace_calls(function, {llvm::Intrinsic::fmuladd}, contracts ? as_contraction : as_fma);
 }
 
 }  // namespace
