@@ -11,31 +11,29 @@
 #include "tool.h"
 
 /* Declared in Valgrind's core. */
-typedef enum { WAITING = 3 } thread_status; /* VgTs_WaitSys */
-extern void VG_(release_BigLock)(ThreadId, thread_status, const HChar *);
-extern void VG_(acquire_BigLock)(ThreadId, const HChar *);
 extern Bool VG_(in_generated_code);
 extern UInt VG_(stats__n_xIndirs_32), VG_(stats__n_xIndir_misses_32);
 extern UInt VG_(stats__n_xIndir_hits1_32), VG_(stats__n_xIndir_hits2_32);
 extern UInt VG_(stats__n_xIndir_hits3_32);
 
 /* Called by translated code. */
-extern void xp_paused(VexGuestAMD64State *, Addr next);
-extern void xp_pause(VexGuestAMD64State *, Addr next);
+extern void xp_call_out(VexGuestAMD64State *, Addr, call_out *);
 
 __asm__(
     ".text\n"
-    "xp_paused:\n"
+    "xp_call_out:\n"
     "  sub $8, %rsp\n"
-    "  call xp_pause\n"
+    "  call *%rdx\n"
     "  add $16, %rsp\n" /* not back into the block */
+    "  test %rax, %rax\n"
+    "  jnz vgPlain_disp_cp_evcheck_fail\n"
     "  jmp vgPlain_disp_cp_xindir\n");
 
-void add_last_call(IRSB *sb, const HChar *name, void (*function)(VexGuestAMD64State *, Addr),
-                   Addr code) {
+void add_call_out(IRSB *sb, call_out *function, Addr code) {
   IRExpr *address = IRExpr_Const(IRConst_U64(code));
-  IRExpr **arguments = mkIRExprVec_2(IRExpr_GSPTR(), address);
-  IRDirty *call = unsafeIRDirty_0_N(0, name, (void *)function, arguments);
+  IRExpr *called = IRExpr_Const(IRConst_U64((Addr)function));
+  IRExpr **arguments = mkIRExprVec_3(IRExpr_GSPTR(), address, called);
+  IRDirty *call = unsafeIRDirty_0_N(0, "xp_call_out", (void *)xp_call_out, arguments);
   call->nFxState = 1;
   call->fxState[0].fx = Ifx_Modify;
   call->fxState[0].size = sizeof(VexGuestAMD64State);
@@ -66,15 +64,16 @@ void enter_translated_code(ThreadId tid) {
 
 /* Who executes PAUSE waits for another thread, which may wait for the lock. Valgrind lets it go on
  * for 300 blocks first. */
-void xp_pause(VexGuestAMD64State *state, Addr next) {
+static UWord pause(VexGuestAMD64State *state, Addr next) {
   state->guest_RIP = next;
-  if (!lock_is_wanted()) return;
+  if (!lock_is_wanted()) return False;
   ThreadId tid = VG_(get_running_tid)();
   lock_hand_over(tid);
   lock_take_back(tid);
+  return False;
 }
 
 void pause_translate(IRSB *sb, Addr next) {
   sb->stmts_used--; /* VEX's last: the same address */
-  add_last_call(sb, "xp_paused", xp_paused, next);
+  add_call_out(sb, pause, next);
 }

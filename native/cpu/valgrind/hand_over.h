@@ -9,9 +9,12 @@
 #include "pub_tool_basics.h"
 #include "pub_tool_tooliface.h"
 
-/* Ends the block with a call of `function`, an assembly routine that goes on at the dispatcher. */
-void add_last_call(IRSB *sb, const HChar *name, void (*function)(VexGuestAMD64State *, Addr),
-                   Addr code);
+/* Sets where the program goes on. Returns whether the scheduler must look first, as at the end of
+ * the thread's time slice: then it has set host_EvC_COUNTER to -1. */
+typedef UWord call_out(VexGuestAMD64State *, Addr code);
+
+/* Ends the block with a call of `function`. */
+void add_call_out(IRSB *sb, call_out *function, Addr code);
 /* The running thread lets others run translated code, and waits for its turn. */
 void lock_hand_over(ThreadId tid);
 void lock_take_back(ThreadId tid);

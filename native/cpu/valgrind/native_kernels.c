@@ -7,7 +7,7 @@
 
 #include "hand_over.h"
 #include "host_cpu.h"
-#include "libvex_guest_amd64.h"
+#include "lock.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcproc.h"
@@ -21,10 +21,7 @@
 #include "tool.h"
 
 /* Declared in Valgrind's core. */
-typedef enum { WAITING = 3 } thread_status; /* VgTs_WaitSys */
 extern Bool VG_(is_exiting)(ThreadId);
-extern void VG_(release_BigLock)(ThreadId, thread_status, const HChar *);
-extern void VG_(acquire_BigLock)(ThreadId, const HChar *);
 extern Int VG_(gettid)(void);
 extern ThreadId VG_(lwpid_to_vgtid)(Int);
 extern Int VG_(max_signal);
@@ -81,9 +78,6 @@ extern UWord xp_native_call(call *c);
 extern UWord xp_native_resume(call *c, struct vki_ucontext *interrupted);
 extern const UChar xp_native_leaves[], xp_native_returns[], xp_native_is_back[], xp_native_stops[];
 extern const UChar __executable_start[], etext[];
-/* Called by translated code. */
-extern void xp_kernel_entered(VexGuestAMD64State *, Addr entry);
-extern UWord xp_kernel_call(VexGuestAMD64State *, Addr entry);
 
 /* RBX, which kernels preserve, leads back to the call. Contexts are kept from the program's stack
  * only, where they stay valid. */
@@ -96,13 +90,6 @@ __asm__(
     "  stmxcsr 76(%rbx)\n"
     "  fnstcw 82(%rbx)\n"
     ".endm\n"
-    "xp_kernel_entered:\n"
-    "  sub $8, %rsp\n"
-    "  call xp_kernel_call\n"
-    "  add $16, %rsp\n" /* not back into the block */
-    "  test %rax, %rax\n"
-    "  jnz vgPlain_disp_cp_evcheck_fail\n"
-    "  jmp vgPlain_disp_cp_xindir\n"
     "xp_native_resume:\n"
     "  XP_ENTER\n"
     "  mov %rsi, %rsp\n"
@@ -167,9 +154,11 @@ static Bool is_entry(ThreadId tid, Addr code) {
           (generated == COMPUTE_ONLY && image_calls_kernel(code, VG_(get_SP)(tid))));
 }
 
+static call_out call_kernel;
+
 Bool kernel_translate(IRSB *sb, Addr code) {
   if (!is_entry(VG_(get_running_tid)(), code)) return False;
-  add_last_call(sb, "xp_kernel_entered", xp_kernel_entered, code);
+  add_call_out(sb, call_kernel, code);
   return True;
 }
 
@@ -248,9 +237,8 @@ static void deliver(ThreadId tid, const event *f) {
 }
 
 /* After a signal the program is at the kernel's entry, with the tool's return address on its stack,
- * which no call of the program's pushes: if its signal handler returns, the kernel continues.
- * Returns whether the scheduler must look, as at the end of the thread's time slice. */
-UWord xp_kernel_call(VexGuestAMD64State *state, Addr entry) {
+ * which no call of the program's pushes: if its signal handler returns, the kernel continues. */
+static UWord call_kernel(VexGuestAMD64State *state, Addr entry) {
   ThreadId tid = VG_(get_running_tid)();
   call *c = &calls[tid];
   Addr *top = (Addr *)state->guest_RSP;
