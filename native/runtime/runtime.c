@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -21,7 +20,6 @@
 
 #include "grid_table.h"
 #include "posix_os.h"
-#include "system_call.h"
 #include "window.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
@@ -522,21 +520,6 @@ __attribute__((noinline)) void xpu_callback_leave(void) {
 
 void xpu_kernels_loaded(int compute_only) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_KERNELS, compute_only, 0, 0, 0, 0);
-}
-
-__attribute__((noinline)) int xpu_run_natively(xpu_native_call *call) {
-  int ran = 0;
-  __asm__ volatile("" : "+r"(ran) : "r"(call) : "memory");
-  return ran;
-}
-
-void xpu_natively(void (*work)(void *), void *data) {
-  xpu_native_call call = {.work = work, .data = data};
-  if (!xpu_run_natively(&call)) work(data);
-  for (int i = 0; i < XPU_SIGNALS; i++)
-    if (call.changed >> i & 1)
-      xp_system_call(SYS_rt_sigaction, i + 1, (long)&call.action[i], 0, sizeof call.action[i].mask);
-  if (call.stack_changed) xp_system_call(SYS_sigaltstack, (long)call.stack, 0, 0, 0);
 }
 
 void xpu_register_cut(xpu_cut_callback callback, void *user) {

@@ -16,7 +16,7 @@ from xpuprof.engines.base import CpuEngine
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 
 CASES = (
-    *("heap", "library", "child", "handled", "ended", "handlers"),
+    *("threads", "heap", "library", "child", "handled", "ended", "handlers"),
     *("fault", "fault-handled", "exits", "forks"),
 )
 
@@ -47,15 +47,23 @@ def test_counts(tmp_path: Path) -> None:
 
 
 @needs_dynamorio
+def test_what_follows_a_thread_is_translated(tmp_path: Path) -> None:
+    """GIVEN native code that starts threads, twice THEN it counts from the first one on."""
+    program = build("cpu_natively")
+    part = profile(DynamoRio(), [program, "threads"], tmp_path / "p").only
+    assert part.executions(program, "spin_loop") == {(0, 0): 10 + 2 * (2 + 3), (1, 0): 20}
+
+
+@needs_dynamorio
 def test_pocl_compiles_natively(tmp_path: Path) -> None:
     """GIVEN a program on PoCL THEN its compiler and the kernels' libraries do not count, and the
     libraries that were loaded natively are named as ever."""
     if not require_opencl().runtime_is_native():
         pytest.skip("the machine's OpenCL driver is not PoCL alone")
     program = opencl_program("steps", tmp_path)
+    native = run_text([program, "2", "5"])  # PoCL keeps the program's own kernel
     run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
     done = xpuprof_text("profile", *run, "--", program, "2", "5")
-    native = run_text([program, "2", "5"])
     assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
     stream = Profile(done, tmp_path / "R" / "profile").only.stream
     paths = stream.texts(stream["images"]["path"])

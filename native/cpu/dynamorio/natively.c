@@ -12,20 +12,46 @@
 
 typedef uint64_t (*function)(uint64_t, uint64_t);
 
-/* Calls f(a, b) on the stack that ends at `stack`. */
-uint64_t call_on_stack(uint64_t a, uint64_t b, function f, uint64_t stack);
+/* A thread in native code: our stack, and registers that a call keeps: the program's, and once it
+ * has stopped, those of where it did. The assembly knows the fields. */
+typedef struct native_state {
+  uint64_t our_stack;
+  uint64_t rbx, rbp, r12, r13, r14, r15, rsp, pc;
+} native_state;
+
+enum { RETURN_ADDRESS = 24 }; /* so far below the end of the stack */
+
+/* Calls f(a, b) with the program's registers, on the stack that ends at `stack`. */
+uint64_t call_on_stack(uint64_t a, uint64_t b, function f, uint64_t stack, native_state *state);
+/* In native code: lets its call_on_stack() return. `state` is the state where this one would. */
+void stop_on_stack(native_state *state);
 __asm__(
     ".text\n"
     ".type call_on_stack, @function\n"
     "call_on_stack:\n"
-    "  push %rbp\n"
-    "  mov %rsp, %rbp\n"
+    "  push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
+    "  mov %rsp, 0(%r8)\n"
     "  mov %rcx, %rsp\n"
+    "  push %r8; push %r8\n"
+    "  mov 8(%r8), %rbx; mov 16(%r8), %rbp\n"
+    "  mov 24(%r8), %r12; mov 32(%r8), %r13; mov 40(%r8), %r14; mov 48(%r8), %r15\n"
     "  call *%rdx\n"
-    "  mov %rbp, %rsp\n"
-    "  pop %rbp\n"
+    "  pop %rdi\n"
+    "1: mov 0(%rdi), %rsp\n"
+    "  pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
     "  ret\n"
-    ".size call_on_stack, .-call_on_stack\n");
+    ".size call_on_stack, .-call_on_stack\n"
+    ".type stop_on_stack, @function\n"
+    "stop_on_stack:\n"
+    "  pop 64(%rdi)\n"
+    "  mov %rbx, 8(%rdi); mov %rbp, 16(%rdi)\n"
+    "  mov %r12, 24(%rdi); mov %r13, 32(%rdi); mov %r14, 40(%rdi); mov %r15, 48(%rdi)\n"
+    "  mov %rsp, 56(%rdi)\n"
+    "  jmp 1b\n"
+    ".size stop_on_stack, .-stop_on_stack\n");
+_Static_assert(__builtin_offsetof(native_state, rbx) == 8 &&
+                   __builtin_offsetof(native_state, pc) == 64,
+               "the assembly has these offsets");
 
 /* ---- the heap ---------------------------------------------------------------------------------
  */
@@ -115,30 +141,69 @@ void natively_sets_handler(int number, const void *action) {
 static bool possible(void) { return program_break && !handles_faults; }
 
 static uint64_t natively(void *drcontext, function f, uint64_t a, uint64_t b, uint64_t stack,
-                         xpu_native_call *changes) {
+                         native_state *state, xpu_native_call *changes) {
   signal_state signals;
   hide_break();
   read_signals(&signals);
   dr_switch_to_app_state(drcontext);
   dr_mark_safe_to_suspend(drcontext, true);
-  uint64_t result = call_on_stack(a, b, f, stack & ~(uint64_t)15);
+  uint64_t result = call_on_stack(a, b, f, stack, state);
   dr_mark_safe_to_suspend(drcontext, false);
   dr_switch_to_dr_state(drcontext);
   take_changes_back(&signals, changes);
   show_break();
+  lock();
+  images_search();
+  unlock();
   return result;
 }
 
-/* At the entry of xpu_run_natively(). The thread continues behind it by way of DynamoRIO's
- * dispatcher, which delivers the signals that have arrived. */
+static void stop(xpu_native_call *call) { stop_on_stack(call->engine); }
+
+static native_state registers_of(const dr_mcontext_t *context) {
+  return (native_state){.rbx = context->xbx,
+                        .rbp = context->xbp,
+                        .r12 = context->r12,
+                        .r13 = context->r13,
+                        .r14 = context->r14,
+                        .r15 = context->r15};
+}
+
+/* The thread is about to start another one. */
+static void go_on_from(dr_mcontext_t *context, const native_state *state) {
+  context->xbx = state->rbx;
+  context->xbp = state->rbp;
+  context->r12 = state->r12;
+  context->r13 = state->r13;
+  context->r14 = state->r14;
+  context->r15 = state->r15;
+  context->xsp = state->rsp;
+  context->pc = (app_pc)state->pc;
+}
+
+static void go_on_behind(dr_mcontext_t *context) {
+  context->xax = 1;
+  context->pc = *(app_pc *)context->xsp;
+  context->xsp += sizeof(app_pc);
+}
+
+/* At the entry of xpu_run_natively(). The thread continues by way of DynamoRIO's dispatcher, which
+ * delivers the signals that have arrived. */
 void natively_run(xpu_native_call *call) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
   if (!possible() || !dr_get_mcontext(drcontext, &context)) return;
-  natively(drcontext, (function)(void *)call->work, (uint64_t)call->data, 0, context.xsp, call);
-  context.xax = 1;
-  context.pc = *(app_pc *)context.xsp;
-  context.xsp += sizeof(app_pc);
+  native_state state = registers_of(&context);
+  uint64_t stack = context.xsp - sizeof(app_pc);
+  call->stop = stop;
+  call->engine = &state;
+  natively(drcontext, (function)(void *)call->work, (uint64_t)call->data, 0, stack, &state, call);
+  if (state.pc) {
+    *(const void **)(stack - RETURN_ADDRESS) = call->landing;
+    go_on_from(&context, &state);
+  } else {
+    go_on_behind(&context);
+  }
   dr_redirect_execution(&context);
 }
 
@@ -154,9 +219,8 @@ void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   xpu_native_call changes = {0};
+  native_state state = {0};
   if (!path || !is_driver(path) || !possible() || !dr_get_mcontext(drcontext, &context)) return;
-  natively(drcontext, (function)(void *)dlopen, (uint64_t)path, flags, context.xsp, &changes);
-  lock();
-  images_search();
-  unlock();
+  natively(drcontext, (function)(void *)dlopen, (uint64_t)path, flags, context.xsp & ~(uint64_t)15,
+           &state, &changes);
 }

@@ -44,6 +44,61 @@ static int counts(void) {
   return 0;
 }
 
+static void *spin_beside(void *rounds) {
+  spin((long)rounds);
+  return rounds;
+}
+
+/* Counts, unless it runs natively. */
+static void spin_as_program(long rounds) {
+  xpu_callback_enter();
+  spin(rounds);
+  xpu_callback_leave();
+}
+
+static void start_threads_within(void *result) {
+  pthread_t threads[3];
+  long sum = 0, got;
+  for (long i = 0; i < 3; i++) {
+    spin_as_program(i + 1);
+    pthread_create(&threads[i], 0, spin_beside, (void *)(30 + i));
+    sum += 2 * i;
+  }
+  for (int i = 0; i < 3; i++) pthread_join(threads[i], (void **)&got), sum += got;
+  *(long *)result = sum;
+}
+
+/* The sum of registers that a call keeps. */
+static long kept_across(void (*work)(void *), void *data) {
+  long sum;
+  __asm__ volatile(
+      "mov %%rsp, %%rbx\n"
+      "sub $128, %%rsp\n"
+      "and $-16, %%rsp\n"
+      "mov $1000, %%r12; mov $200, %%r13; mov $30, %%r14; mov $4, %%r15\n"
+      "call *%%rax\n"
+      "mov %%rbx, %%rsp\n"
+      "lea (%%r12, %%r13), %%rax\n"
+      "add %%r14, %%rax; add %%r15, %%rax\n"
+      : "=a"(sum), "+D"(work), "+S"(data)
+      : "a"(natively)
+      : "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1",
+        "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+        "xmm13", "xmm14", "xmm15", "memory", "cc");
+  return sum;
+}
+
+static int threads(void) {
+  uint32_t kernel = device_start();
+  long result[2], kept = 0;
+  spin(10);
+  for (int i = 0; i < 2; i++) kept += kept_across(start_threads_within, &result[i]);
+  device_launch(kernel);
+  spin(20);
+  printf("%ld %ld %ld\n", result[0], result[1], kept);
+  return 0;
+}
+
 /* ---- memory, files and libraries --------------------------------------------------------------
  */
 
@@ -232,10 +287,12 @@ int main(int argc, char **argv) {
     const char *name;
     int (*run)(void);
   } cases[] = {
-      {"counts", counts},     {"heap", heap},       {"library", library},
-      {"child", child},       {"handled", handled}, {"ended", ended},
-      {"handlers", handlers}, {"fault", fault},     {"fault-handled", fault_handled},
-      {"exits", exits},       {"forks", forks},
+      {"counts", counts}, {"threads", threads},
+      {"heap", heap},     {"library", library},
+      {"child", child},   {"handled", handled},
+      {"ended", ended},   {"handlers", handlers},
+      {"fault", fault},   {"fault-handled", fault_handled},
+      {"exits", exits},   {"forks", forks},
   };
   setvbuf(stdout, 0, _IOLBF, 0);
   for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)

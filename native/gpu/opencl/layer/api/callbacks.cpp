@@ -104,9 +104,10 @@ cl_context CL_API_CALL create_context(const cl_context_properties *properties, c
                                       const cl_device_id *devices, ErrorNotify notify, void *user,
                                       cl_int *error) {
   return new_context(notify, user, [&](ErrorNotify function, void *data) {
-    return natively(devices && n ? devices[0] : nullptr, [&] {
+    const auto create = [&] {
       return next.clCreateContext(properties, n, devices, function, data, error);
-    });
+    };
+    return natively(devices && n ? devices[0] : nullptr, create, Compiles::nothing);
   });
 }
 

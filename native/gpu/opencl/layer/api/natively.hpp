@@ -7,17 +7,19 @@
 
 namespace layer {
 
-// Whether calls with this object (a context, device or program) keep what boundary.h asks of native
-// code: its driver is PoCL, whose threads start with its devices and whose kernels are libraries,
-// and it has no function of the program to call. Intel's runtime starts threads with a context, and
-// generates code in memory, of which a translator must know (docs/dynamorio.md).
-bool may_run_natively(const void *object);
+enum class Compiles { kernels, nothing };
+
+// Whether a call with this object (a context, device or program) keeps what boundary.h asks of
+// native code: its driver has no function of the program to call, and is PoCL, whose kernels are
+// libraries, or Intel's. That one generates kernels in memory, of which a translator must know
+// (docs/dynamorio.md).
+bool may_run_natively(const void *object, Compiles what);
 // From now on, a driver may report errors to the program in any call.
 void driver_calls_back();
 
 template <class Work>
-auto natively(const void *object, Work &&work) {
-  if (!may_run_natively(object)) return work();
+auto natively(const void *object, Work &&work, Compiles what = Compiles::kernels) {
+  if (!may_run_natively(object, what)) return work();
   decltype(work()) result{};
   auto keep = [&] { result = work(); };
   xpu_natively([](void *data) { (*static_cast<decltype(keep) *>(data))(); }, &keep);

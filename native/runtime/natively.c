@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code that a CPU engine may run outside its translator (boundary.h). The engine must see threads
+ * start, so meanwhile all libraries' calls of pthread_create lead here, and the rest of the work is
+ * translated. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "system_call.h"
+#include "xpuprof/boundary.h"
+
+static _Thread_local xpu_native_call *running;
+
+/* Where work that was stopped returns to, 24 bytes below the return address of
+ * xpu_run_natively(). */
+extern const char xpu_natively_landing[] __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".hidden xpu_natively_landing\n"
+    "xpu_natively_landing:\n"
+    "  add $24, %rsp\n"
+    "  mov $1, %eax\n"
+    "  ret\n");
+
+/* ---- calls of pthread_create -----------------------------------------------------------------
+ */
+
+typedef int thread_starter(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+static struct {
+  int lock;
+  unsigned users;
+} starts;
+
+static thread_starter start_thread;
+
+/* What a library's dynamic section says. */
+typedef struct imports {
+  const ElfW(Rela) * relocations[2];
+  size_t n[2], n_relative;
+  const ElfW(Sym) * symbols;
+  const char *names;
+} imports;
+
+static const ElfW(Phdr) * segment(const struct dl_phdr_info *library, uint32_t type) {
+  for (int i = 0; i < library->dlpi_phnum; i++)
+    if (library->dlpi_phdr[i].p_type == type) return &library->dlpi_phdr[i];
+  return NULL;
+}
+
+static int holds(const struct dl_phdr_info *library, const ElfW(Phdr) * part, uintptr_t at) {
+  return part && at - library->dlpi_addr - part->p_vaddr < part->p_memsz;
+}
+
+static imports imports_of(const struct dl_phdr_info *library) {
+  imports found = {0};
+  const ElfW(Phdr) *dynamic = segment(library, PT_DYNAMIC);
+  if (!dynamic) return found;
+  const ElfW(Dyn) *d = (const ElfW(Dyn) *)(library->dlpi_addr + dynamic->p_vaddr);
+  for (; d->d_tag != DT_NULL; d++) {
+    const void *at = (const void *)d->d_un.d_ptr; /* glibc has relocated it */
+    if (d->d_tag == DT_JMPREL) found.relocations[0] = at;
+    if (d->d_tag == DT_RELA) found.relocations[1] = at;
+    if (d->d_tag == DT_PLTRELSZ) found.n[0] = d->d_un.d_val / sizeof(ElfW(Rela));
+    if (d->d_tag == DT_RELASZ) found.n[1] = d->d_un.d_val / sizeof(ElfW(Rela));
+    if (d->d_tag == DT_RELACOUNT) found.n_relative = d->d_un.d_val;
+    if (d->d_tag == DT_SYMTAB) found.symbols = at;
+    if (d->d_tag == DT_STRTAB) found.names = at;
+  }
+  /* Not so in the kernel's own, which imports nothing. */
+  if ((uintptr_t)found.names < library->dlpi_addr) return (imports){0};
+  return found;
+}
+
+static void set_slot(const struct dl_phdr_info *library, thread_starter **slot,
+                     thread_starter *function) {
+  const uintptr_t page = (uintptr_t)slot & -(uintptr_t)sysconf(_SC_PAGESIZE);
+  const size_t length = (size_t)((uintptr_t)(slot + 1) - page);
+  const int is_fixed = holds(library, segment(library, PT_GNU_RELRO), (uintptr_t)slot);
+  if (is_fixed && mprotect((void *)page, length, PROT_READ | PROT_WRITE)) return;
+  __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+  if (is_fixed) mprotect((void *)page, length, PROT_READ);
+}
+
+static int is_thread_start(const imports *of, const ElfW(Rela) * r) {
+  const uint64_t type = ELF64_R_TYPE(r->r_info);
+  return (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) &&
+         !strcmp(of->names + of->symbols[ELF64_R_SYM(r->r_info)].st_name, "pthread_create");
+}
+
+/* This library's own calls are the real ones. */
+static int redirect(struct dl_phdr_info *library, size_t size, void *function) {
+  (void)size;
+  for (int i = 0; i < library->dlpi_phnum; i++)
+    if (library->dlpi_phdr[i].p_type == PT_LOAD &&
+        holds(library, &library->dlpi_phdr[i], (uintptr_t)start_thread))
+      return 0;
+  const imports of = imports_of(library);
+  for (int table = 0; table < 2; table++)
+    for (size_t i = table ? of.n_relative : 0; i < of.n[table]; i++) {
+      const ElfW(Rela) *r = &of.relocations[table][i];
+      if (is_thread_start(&of, r))
+        set_slot(library, (thread_starter **)(library->dlpi_addr + r->r_offset),
+                 (thread_starter *)function);
+    }
+  return 0;
+}
+
+static void lock(void) {
+  while (__atomic_exchange_n(&starts.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+static void unlock(void) { __atomic_store_n(&starts.lock, 0, __ATOMIC_RELEASE); }
+
+static void intercept(void) {
+  lock();
+  if (!starts.users++) dl_iterate_phdr(redirect, (void *)start_thread);
+  unlock();
+}
+
+static void intercept_no_more(void) {
+  lock();
+  if (!--starts.users) dl_iterate_phdr(redirect, (void *)pthread_create);
+  unlock();
+}
+
+static int start_thread(pthread_t *thread, const pthread_attr_t *attributes,
+                        void *(*function)(void *), void *data) {
+  xpu_native_call *call = running;
+  if (call) {
+    running = NULL;
+    intercept_no_more();
+    call->stop(call);
+  }
+  return pthread_create(thread, attributes, function, data);
+}
+
+/* ---- the call --------------------------------------------------------------------------------
+ */
+
+typedef struct natively {
+  void (*work)(void *);
+  void *data;
+  xpu_native_call call;
+} natively;
+
+static void run(void *natively_) {
+  natively *n = natively_;
+  intercept();
+  running = &n->call;
+  n->work(n->data);
+  if (!running) return;
+  running = NULL;
+  intercept_no_more();
+}
+
+__attribute__((noinline)) int xpu_run_natively(xpu_native_call *call) {
+  int ran = 0;
+  __asm__ volatile("" : "+r"(ran) : "r"(call) : "memory");
+  return ran;
+}
+
+void xpu_natively(void (*work)(void *), void *data) {
+  natively n = {work, data, {.work = run, .data = &n, .landing = xpu_natively_landing}};
+  if (!xpu_run_natively(&n.call)) work(data);
+  for (int i = 0; i < XPU_SIGNALS; i++)
+    if (n.call.changed >> i & 1)
+      xp_system_call(SYS_rt_sigaction, i + 1, (long)&n.call.action[i], 0,
+                     sizeof n.call.action[i].mask);
+  if (n.call.stack_changed) xp_system_call(SYS_sigaltstack, (long)n.call.stack, 0, 0, 0);
+}
