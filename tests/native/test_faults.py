@@ -34,7 +34,16 @@ EACH_ERROR = pytest.mark.parametrize("error", ERRORS.values(), ids=ERRORS)
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runtime with calls that can fail."""
     runtime, programs = ROOT / "native" / "runtime", NATIVE_TESTS / "programs"
-    names = ("runtime", "grid_table", "writer", "stream_file", "place", "posix_os", "window")
+    names = (
+        "runtime",
+        "natively",
+        "grid_table",
+        "writer",
+        "stream_file",
+        "place",
+        "posix_os",
+        "window",
+    )
     return compile_files(
         [*(runtime / f"{name}.c" for name in names), programs / "faults.c"],
         tmp_path_factory.mktemp("faults") / "libxpuprof_rt.so",
