@@ -6,12 +6,12 @@
 #include <elf.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "spin_lock.h"
 #include "system_call.h"
 #include "xpuprof/boundary.h"
 
@@ -112,22 +112,16 @@ static int redirect(struct dl_phdr_info *library, size_t size, void *function) {
   return 0;
 }
 
-static void lock(void) {
-  while (__atomic_exchange_n(&starts.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-}
-
-static void unlock(void) { __atomic_store_n(&starts.lock, 0, __ATOMIC_RELEASE); }
-
 static void intercept(void) {
-  lock();
+  spin_lock(&starts.lock);
   if (!starts.users++) dl_iterate_phdr(redirect, (void *)start_thread);
-  unlock();
+  spin_unlock(&starts.lock);
 }
 
 static void intercept_no_more(void) {
-  lock();
+  spin_lock(&starts.lock);
   if (!--starts.users) dl_iterate_phdr(redirect, (void *)pthread_create);
-  unlock();
+  spin_unlock(&starts.lock);
 }
 
 static int start_thread(pthread_t *thread, const pthread_attr_t *attributes,

@@ -3,7 +3,6 @@
  * engines, and stays silent (and harmless) without a run directory. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +19,7 @@
 
 #include "grid_table.h"
 #include "posix_os.h"
+#include "spin_lock.h"
 #include "window.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
@@ -46,12 +46,9 @@ static struct {
   int ending; /* the window has passed and the program is to be ended */
 } bus;
 
-/* A spin lock: no libc state, safe wherever a device runtime calls us. */
-static void lock(void) {
-  while (__atomic_exchange_n(&bus.lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
-}
+static void lock(void) { spin_lock(&bus.lock); }
 
-static void unlock(void) { __atomic_store_n(&bus.lock, 0, __ATOMIC_RELEASE); }
+static void unlock(void) { spin_unlock(&bus.lock); }
 
 /* Read before the program runs, since it may clear or overwrite its environment. */
 static struct {
