@@ -86,6 +86,46 @@ kernel void uniform_ways(global int *record, int n, int m) {
   barrier(CLK_LOCAL_MEM_FENCE);
   if (m > 3) NOTE;
 }
+// Strides that the launch gives, up and down, with either end, and tested behind the body.
+kernel void strides(global int *record, int n, int m) {
+  for (uint i = X; i < (uint)n; i += get_global_size(0)) NOTE;
+  for (int i = n; i >= m; i -= Y + 3) NOTE;
+  for (int i = m; i <= n; i += (int)get_local_size(0)) NOTE;
+  for (long i = X; 2 * n > i; i += m) NOTE;
+  int i = 0;
+  do {
+    NOTE;
+    i += m;
+    barrier(CLK_LOCAL_MEM_FENCE);
+  } while (i < n);
+}
+// A counter that may wrap round on its way.
+kernel void wraps(global int *record, int n, int m) {
+  if (X != 3) for (uint i = 0; i < (uint)n; i += (uint)m) NOTE;
+}
+// Halved and doubled.
+kernel void halves(global int *record, int n, int m) {
+  const uint t = get_local_id(0);
+  for (uint s = get_local_size(0) / 2; s > 0; s >>= 1) {
+    if (t < s) NOTE;
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  int bar = n / 2;
+  while (bar > 0) {
+    if ((int)(t & 7) < bar) {
+      NOTE;
+    } else if (bar == m) {
+      NOTE;
+      NOTE;
+    }
+    bar = bar / 2;
+  }
+  for (int k = 1; k < n; k *= 2) {
+    if (t % k == 1) NOTE;
+    if (k == m) break;
+    NOTE;
+  }
+}
 """
 LAUNCHES = [
     ("bounds", (64, 24), (32, 8), None, (50, 20)),
@@ -106,6 +146,15 @@ LAUNCHES = [
     ("data", (64,), (32,), None, (63, 0)),
     ("uniform_ways", (256,), (32,), None, (0, 5)),
     ("uniform_ways", (12, 30), (6, 10), None, (0, 3)),
+    ("strides", (256,), (64,), None, (1000, 7)),
+    ("strides", (24, 6), (12, 3), (5, 2), (77, 1)),
+    ("strides", (64,), (64,), None, (0, 1)),
+    ("wraps", (64,), (32,), None, (100, 9)),
+    ("wraps", (64,), (32,), None, (0, 0)),
+    ("wraps", (64,), (32,), None, (-0x30000000, 0x60000000)),
+    ("halves", (512,), (64,), None, (100, 25)),
+    ("halves", (300, 2), (100, 1), None, (7, 4)),
+    ("halves", (60,), (1,), None, (-5, 1)),
 ]
 
 

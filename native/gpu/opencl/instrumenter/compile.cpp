@@ -72,6 +72,7 @@ constexpr const char *kSubGroupSize = "intel_reqd_sub_group_size";
 Warps warps_of(const llvm::Function &kernel, const Request &request,
                const std::map<std::string, unsigned> &sizes) {
   Warps warps;
+  warps.pocl = request.output == CLINST_TO_BITCODE;
   warps.non_uniform = may_be_non_uniform(request, *kernel.getParent());
   if (auto size = sizes.find(kernel.getName().str()); size != sizes.end()) {
     warps.size = std::min<unsigned>(std::max(1u, size->second), CLINST_MAX_SUB_GROUP);

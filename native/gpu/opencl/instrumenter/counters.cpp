@@ -23,6 +23,7 @@
 #include "narrow.h"
 #include "signature.h"
 #include "trip_counts.h"
+#include "varying.h"
 
 namespace clinst {
 namespace {
@@ -95,6 +96,19 @@ std::vector<uint32_t> components(llvm::Function &function,
   return component;
 }
 
+bool has_barrier(const BasicBlock &block) {
+  return count_instructions(block).mix[XP_MIX_BARRIER] != 0;
+}
+
+// The back edge of a loop with a barrier: all work-items take it as often.
+bool is_joint(const Edge &edge, llvm::LoopInfo &loops) {
+  llvm::Loop *loop = loops.getLoopFor(edge.to);
+  if (!loop || loop->getHeader() != edge.to || !loop->contains(edge.from)) return false;
+  return llvm::any_of(loop->blocks(), [&](BasicBlock *block) {
+    return loops.getLoopFor(block) == loop && has_barrier(*block);
+  });
+}
+
 // The planned contents of a slot.
 struct Fields {
   unsigned bits;
@@ -146,6 +160,13 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
   std::vector<Multiple> multiples = find_multiples(original, edges, flow, plan, analyses);
   std::vector<uint32_t> component = components(original, number);
+  // In PoCL, and where there are barriers.
+  std::set<uint32_t> joint;
+  const bool apart = warps.pocl && llvm::any_of(original, has_barrier);
+  auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
+  for (uint32_t p = 0; p < plan.probes.size(); p++) {
+    if (!apart || is_joint(edges[plan.probes[p]], loops)) joint.insert(p);
+  }
   kernel.derivation = std::move(plan.derivation);
   kernel.n_probes = plan.probes.size();
 
@@ -168,7 +189,10 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   llvm::Function &function = *result.function;
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
   std::vector<Slot> slots;
-  for (const Fields &one : fields) slots.push_back(make_slot(builder, one));
+  for (const Fields &one : fields) {
+    slots.push_back(make_slot(builder, one));
+    slots.back().varies = !llvm::all_of(one.probes, [&](uint32_t p) { return joint.count(p); });
+  }
   for (const Slot &slot : slots) {
     for (size_t field = 0; field < slot.probes.size(); field++) {
       builder.SetInsertPoint(place_on(edges[plan.probes[slot.probes[field]]]));
@@ -192,6 +216,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   find_analytic_counts(observer, slots, warps, &kernel);
   slots.erase(slots.begin() + n_counted, slots.end());
   narrow_counters(function, slots, analyses);
+  make_varying(function, slots);
   write_counts(function, slots, multiples, kernel.n_probes, warps);
   return result;
 }

@@ -23,6 +23,7 @@ struct Warps {
   // Slots reduced between two barriers: local memory stays bounded whatever their number. 0: no
   // local memory; every work-item adds to the counters of its warp.
   unsigned local_words = 8;
+  bool pocl = false;         // the device's runtime is PoCL
   bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 
   // A counter that a work-item increments at most once sums to at most the warp's size: several fit
@@ -37,6 +38,7 @@ struct Slot {
   llvm::AllocaInst *value;
   unsigned bits;
   std::vector<uint32_t> probes;   // one per field, the first in the lowest bits
+  bool varies = false;            // it has to differ between work-items (varying.h)
   llvm::Value *result = nullptr;  // its value at the kernel's return
 };
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters that PoCL keeps for each work-item.
+#pragma once
+
+#include <vector>
+
+#include "exit.h"
+
+namespace clinst {
+
+// PoCL keeps a variable across a barrier for each work-item only if it finds that it varies. It
+// looks at the values and the branches before a loop, not at the one by which the loop is left: the
+// turns of `for (i = n; i > 0; i -= id)`, counted from 0 by 1, are the same for all. So counters
+// start at a zero that depends on the work-item's id.
+void make_varying(llvm::Function &function, const std::vector<Slot> &slots);
+
+}  // namespace clinst
