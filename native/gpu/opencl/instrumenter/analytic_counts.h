@@ -5,6 +5,7 @@
 
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/PassManager.h>
 
 #include <vector>
 
@@ -13,12 +14,14 @@
 
 namespace clinst {
 
-// Keeps the slots' values at the kernel's return visible to later passes.
+// Keeps the slots' values at the kernel's return visible to passes, until stop_observing().
 llvm::CallInst *observe(llvm::Function &function, const std::vector<Slot> &slots);
 
-// Fills in the kernel's nodes and outputs if every counter has such an expression, and removes the
-// code added by `observe`.
+void stop_observing(llvm::CallInst *observer);
+
+// Fills in the kernel's nodes and outputs if every counter has such an expression.
 void find_analytic_counts(llvm::CallInst *observer, const std::vector<Slot> &slots,
-                          const Warps &warps, Kernel *kernel);
+                          const Warps &warps, llvm::FunctionAnalysisManager &analyses,
+                          Kernel *kernel);
 
 }  // namespace clinst

@@ -146,6 +146,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   Kernel &kernel = result.kernel;
   kernel.name = original.getName().str();
   kernel.n_args = original.arg_size();
+  const BuiltInsReturn known(*original.getParent());
 
   std::vector<Edge> edges = edges_of(original);
   llvm::DenseMap<BasicBlock *, uint32_t> number;
@@ -209,11 +210,12 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   llvm::DominatorTree dominators(function);
   llvm::PromoteMemToReg(counters, dominators);
   analyses.invalidate(function, llvm::PreservedAnalyses::none());
+  find_analytic_counts(observer, slots, warps, analyses, &kernel);
   hoist_trip_counts(function, analyses);
   for (size_t s = 0; observer && s < slots.size(); s++) {
     slots[s].result = observer->getArgOperand(s);
   }
-  find_analytic_counts(observer, slots, warps, &kernel);
+  stop_observing(observer);
   slots.erase(slots.begin() + n_counted, slots.end());
   narrow_counters(function, slots, analyses);
   make_varying(function, slots);

@@ -42,6 +42,21 @@ bool cheap(const llvm::SCEV *value, llvm::Loop &loop, llvm::ScalarEvolution &evo
 
 }  // namespace
 
+BuiltInsReturn::BuiltInsReturn(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (!function.isDeclaration() || function.isIntrinsic()) continue;
+    for (auto kind : {llvm::Attribute::WillReturn, llvm::Attribute::NoUnwind}) {
+      if (function.hasFnAttribute(kind)) continue;
+      function.addFnAttr(kind);
+      added_.emplace_back(&function, kind);
+    }
+  }
+}
+
+BuiltInsReturn::~BuiltInsReturn() {
+  for (auto [function, kind] : added_) function->removeFnAttr(kind);
+}
+
 bool trip_count_known(const llvm::Loop &loop, llvm::Function &function,
                       llvm::FunctionAnalysisManager &analyses) {
   auto &evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);

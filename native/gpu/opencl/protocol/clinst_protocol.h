@@ -93,8 +93,9 @@ enum clinst_op {
   CLINST_EQUAL, /* of any width, 1 bit */
   CLINST_ULESS,
   CLINST_SLESS,
-  CLINST_SELECT, /* a, of 1 bit, ? b : c */
-  CLINST_ZEXT,   /* of any width, also shorter */
+  CLINST_PROVIDED, /* a, where b, of 1 bit, is 1; else the launch has no analytic counts */
+  CLINST_SELECT,   /* a, of 1 bit, ? b : c */
+  CLINST_ZEXT,     /* of any width, also shorter */
   CLINST_SEXT,
   CLINST_OPS
 };

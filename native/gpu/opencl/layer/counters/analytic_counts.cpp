@@ -16,15 +16,22 @@ constexpr size_t most_places = size_t{1} << 22;  // for patterns; 24 bytes each
 constexpr size_t most_kept_words = size_t{1} << 22;
 constexpr unsigned most_refusals = 4;  // per kernel, before analytic counts are given up
 
-// A stretch of a row whose work-items all have the same counts.
+// A stretch of a row of a group, whose work-items all have the same counts.
 struct Stretch {
-  uint64_t end;
+  uint64_t end;  // a local index
   std::vector<uint64_t> probes;
 };
-using Row = std::vector<Stretch>;
 
-// Cuts a launch into rows along x and these into stretches, by halving what is not uniform; rows of
-// the same kind are examined once. The warps of a group follow, again once per kind.
+// Consecutive groups of a row, cut in the same way.
+struct Groups {
+  uint64_t end;
+  std::vector<Stretch> stretches;
+};
+using Row = std::vector<Groups>;
+
+// Cuts a launch into rows along x and these into groups and stretches of them, by halving what is
+// not uniform; rows of the same kind are examined once, and so are groups. The warps of a group
+// follow, again once per kind.
 class LaunchCounts {
  public:
   LaunchCounts(const InstrumentedKernel &kernel, const LaunchFacts &facts)
@@ -37,7 +44,7 @@ class LaunchCounts {
     kind_.resize(global[1] * global[2]);
     cut_rows(0, kind_.size() - 1);
     for (const Row &row : rows_)
-      for (const Stretch &stretch : row) cuts_.push_back(stretch.end);
+      for (const Groups &groups : row) cuts_.push_back(groups.end);
     std::sort(cuts_.begin(), cuts_.end());
     cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
     uint64_t group[3];
@@ -53,7 +60,8 @@ class LaunchCounts {
     const uint64_t *global = geometry_.global;
     bool plane = from / global[1] == to / global[1];
     return {{0, plane ? from % global[1] : 0, from / global[1]},
-            {global[0] - 1, plane ? to % global[1] : global[1] - 1, to / global[1]}};
+            {global[0] - 1, plane ? to % global[1] : global[1] - 1, to / global[1]},
+            {0, std::min(global[0], geometry_.local[0]) - 1}};
   }
 
   void cut_rows(uint64_t from, uint64_t to) {
@@ -69,6 +77,7 @@ class LaunchCounts {
                 kind_.begin() + static_cast<ptrdiff_t>(to) + 1, at->second);
       return;
     }
+    if (from == to) throw TooCostly();  // it is unsure
     uint64_t width = geometry_.global[1], middle = from + (to - from) / 2;
     if (from / width != to / width) middle = (middle / width + 1) * width - 1;  // planes first
     cut_rows(from, middle);
@@ -76,20 +85,46 @@ class LaunchCounts {
   }
 
   void cut_row(const Box &box, Row *row) {
+    const uint64_t whole = geometry_.global[0] / geometry_.local[0];
+    if (whole) cut_groups(box, 0, whole - 1, row);
+    if (whole < geometry_.groups[0]) cut_groups(box, whole, whole, row);
+  }
+
+  void cut_groups(const Box &row, uint64_t from, uint64_t to, Row *result) {
+    const uint64_t local = geometry_.local[0];
+    const uint64_t size = std::min(local, geometry_.global[0] - from * local);
+    std::vector<Stretch> stretches;
+    if (cut_group(row, from, to, 0, size - 1, &stretches)) {
+      result->push_back({to + 1, std::move(stretches)});
+      return;
+    }
+    if (from == to) throw TooCostly();  // a value is unsure
+    const uint64_t middle = from + (to - from) / 2;
+    cut_groups(row, from, middle, result);
+    cut_groups(row, middle + 1, to, result);
+  }
+
+  // False: the groups differ.
+  bool cut_group(const Box &row, uint64_t from, uint64_t to, uint64_t first, uint64_t last,
+                 std::vector<Stretch> *stretches) {
+    Box box = row;
+    box.first[0] = from * geometry_.local[0] + first;
+    box.last[0] = to * geometry_.local[0] + last;
+    box.local[0] = first;
+    box.local[1] = last;
     expressions_.evaluate(box);
     std::vector<uint64_t> probes;
     if (expressions_.probes(&probes)) {
-      if (!row->empty() && row->back().probes == probes)
-        row->back().end = box.last[0] + 1;
+      if (!stretches->empty() && stretches->back().probes == probes)
+        stretches->back().end = last + 1;
       else
-        row->push_back({box.last[0] + 1, std::move(probes)});
-      return;
+        stretches->push_back({last + 1, std::move(probes)});
+      return true;
     }
-    Box left = box, right = box;
-    left.last[0] = box.first[0] + (box.last[0] - box.first[0]) / 2;
-    right.first[0] = left.last[0] + 1;
-    cut_row(left, row);
-    cut_row(right, row);
+    if (first == last) return false;
+    const uint64_t middle = first + (last - first) / 2;
+    return cut_group(row, from, to, first, middle, stretches) &&
+           cut_group(row, from, to, middle + 1, last, stretches);
   }
 
   // A row of groups along x.
@@ -101,15 +136,12 @@ class LaunchCounts {
            y++)
         kinds.push_back(kind_[z * global[1] + y]);
     auto [at, fresh] = patterns_of_kinds_.try_emplace(kinds, patterns_.size());
-    const size_t places = cuts_.size() + geometry_.groups[0];
-    if (places > most_places / patterns_of_kinds_.size()) throw TooCostly();
-    if (fresh) patterns_.emplace_back(places);
+    if (cuts_.size() > most_places / patterns_of_kinds_.size()) throw TooCostly();
+    if (fresh) patterns_.emplace_back(cuts_.size());
     size_t number = at->second, cut = 0;
-    for (uint64_t x = 0; x < global[0]; x += local[0]) {
+    for (uint64_t x = 0; x < geometry_.groups[0]; x++) {
       while (cuts_[cut] <= x) cut++;
-      // All groups between two cuts are alike.
-      bool whole = x + local[0] <= cuts_[cut];
-      Pattern &pattern = patterns_[number][whole ? cut : cuts_.size() + x / local[0]];
+      Pattern &pattern = patterns_[number][cut];  // of all groups between two cuts
       if (pattern.empty()) pattern = make_pattern(kinds, x);
       for (const auto &run : pattern) append(run.first, run.second);
     }
@@ -124,22 +156,23 @@ class LaunchCounts {
     }
   }
 
-  Pattern make_pattern(const std::vector<uint32_t> &kinds, uint64_t begin) {
-    const uint64_t end = std::min(geometry_.global[0], begin + geometry_.local[0]);
+  Pattern make_pattern(const std::vector<uint32_t> &kinds, uint64_t group) {
     Pattern pattern;
     warp_.assign(kernel_.n_probes, 0);
     lanes_ = 0;
     for (uint32_t kind : kinds) {
       const Row &row = rows_[kind];
-      auto stretch = std::upper_bound(row.begin(), row.end(), begin,
-                                      [](uint64_t x, const Stretch &s) { return x < s.end; });
-      for (uint64_t x = begin; x < end;) {
-        uint64_t items = std::min({stretch->end, end, x + geometry_.warp_size() - lanes_}) - x;
-        for (size_t p = 0; p < warp_.size(); p++) warp_[p] += stretch->probes[p] * items;
-        lanes_ += items;
-        x += items;
-        if (x == stretch->end) ++stretch;
-        if (lanes_ == geometry_.warp_size()) close_warp(&pattern);
+      auto groups = std::upper_bound(row.begin(), row.end(), group,
+                                     [](uint64_t x, const Groups &g) { return x < g.end; });
+      uint64_t x = 0;
+      for (const Stretch &stretch : groups->stretches) {
+        while (x < stretch.end) {
+          uint64_t items = std::min(stretch.end - x, geometry_.warp_size() - lanes_);
+          for (size_t p = 0; p < warp_.size(); p++) warp_[p] += stretch.probes[p] * items;
+          lanes_ += items;
+          x += items;
+          if (lanes_ == geometry_.warp_size()) close_warp(&pattern);
+        }
       }
       if (geometry_.sub_group && lanes_) close_warp(&pattern);
     }
@@ -167,9 +200,9 @@ class LaunchCounts {
   std::map<std::vector<uint64_t>, uint32_t> row_of_key_;
   std::vector<Row> rows_;
   std::vector<uint32_t> kind_;  // per row of the launch
-  std::vector<uint64_t> cuts_;  // ends of the stretches of all rows
+  std::vector<uint64_t> cuts_;  // ends of the groups of all rows
   std::map<std::vector<uint32_t>, size_t> patterns_of_kinds_;
-  std::vector<std::vector<Pattern>> patterns_;  // by kinds of rows, then by place along x
+  std::vector<std::vector<Pattern>> patterns_;  // by kinds of rows, then by groups along x
   std::vector<uint64_t> warp_;                  // of the current warp: its probes
   uint64_t lanes_ = 0;                          // and its work-items
   size_t pattern_warps_ = 0;

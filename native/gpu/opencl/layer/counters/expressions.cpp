@@ -11,7 +11,7 @@ namespace {
 
 using clinst::Node;
 
-constexpr size_t most_steps = 3000;  // evaluations of all nodes
+constexpr size_t most_steps = 600000;  // evaluations of a node
 
 uint64_t mask_of(unsigned bits) { return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
 
@@ -138,7 +138,7 @@ Expressions::Expressions(const InstrumentedKernel &kernel, const LaunchFacts &fa
 }
 
 void Expressions::evaluate(const Box &box) {
-  if (++steps_ > most_steps) throw TooCostly();
+  if ((steps_ += values_.size()) > most_steps) throw TooCostly();
   for (size_t n = 0; n < values_.size(); n++) values_[n] = value(kernel_.nodes[n], box);
 }
 bool Expressions::of_row(std::vector<uint64_t> *key) const {
@@ -178,6 +178,7 @@ Values Expressions::query(const Node &node, const Box &box) const {
     case CLINST_GLOBAL_ID:
       return {facts_.offset[d] + first, facts_.offset[d] + last};
     case CLINST_LOCAL_ID:
+      if (d == 0) return {box.local[0], box.local[1]};
       return from == to ? Values{first - from * local, last - from * local} : Values{0, local - 1};
     case CLINST_GROUP_ID:
       return {from, to};
@@ -209,28 +210,38 @@ Values Expressions::value(const Node &node, const Box &box) const {
     case CLINST_SELECT: {
       const Values &condition = values_[node.a], &b = values_[node.b], &c = values_[node.c];
       if (condition.one()) return condition.lo ? b : c;
-      return {std::min(b.lo, c.lo), std::max(b.hi, c.hi)};
+      return {std::min(b.lo, c.lo), std::max(b.hi, c.hi), condition.unsure || b.unsure || c.unsure};
+    }
+    case CLINST_PROVIDED: {
+      const Values &a = values_[node.a], &condition = values_[node.b];
+      return {a.lo, a.hi, a.unsure || !condition.one() || !condition.lo};
     }
     case CLINST_ZEXT: {
       const Values &a = values_[node.a];
-      if (a.one()) return {a.lo & top, a.lo & top};
-      return a.hi > top ? Values{0, top} : a;
+      if (a.lo == a.hi) return {a.lo & top, a.lo & top, a.unsure};
+      return a.hi > top ? Values{0, top, a.unsure} : a;
     }
     case CLINST_SEXT: {
       const Values &a = values_[node.a];
       unsigned bits = kernel_.nodes[node.a].bits;
-      if (negative(a.lo, bits) != negative(a.hi, bits)) return {0, top};
+      if (negative(a.lo, bits) != negative(a.hi, bits)) return {0, top, a.unsure};
       return {static_cast<uint64_t>(as_signed(a.lo, bits)) & top,
-              static_cast<uint64_t>(as_signed(a.hi, bits)) & top};
+              static_cast<uint64_t>(as_signed(a.hi, bits)) & top, a.unsure};
     }
-    default: {
-      const Values &a = values_[node.a], &b = values_[node.b];
-      unsigned bits = kernel_.nodes[node.a].bits;
-      if (!a.one() || !b.one()) return ranged(node.op, a, b, bits, node.bits);
-      uint64_t exact = exactly(node.op, a.lo, b.lo, bits) & top;
-      return {exact, exact};
-    }
+    default:
+      return computed(node);
   }
+}
+
+// An operation on two values.
+Values Expressions::computed(const Node &node) const {
+  const Values &a = values_[node.a], &b = values_[node.b];
+  const unsigned bits = kernel_.nodes[node.a].bits;
+  Values result = ranged(node.op, a, b, bits, node.bits);
+  if (a.lo == a.hi && b.lo == b.hi)
+    result.lo = result.hi = exactly(node.op, a.lo, b.lo, bits) & mask_of(node.bits);
+  result.unsure = a.unsure || b.unsure;
+  return result;
 }
 
 }  // namespace layer

@@ -19,14 +19,18 @@ struct LaunchFacts {
 
 struct TooCostly {};
 
-// The values of a node in a box of work-items: all lie in lo..hi.
+// The values of a node in a box of work-items: all lie in lo..hi. `unsure`: a condition on which
+// one of them depends may not hold.
 struct Values {
   uint64_t lo, hi;
-  bool one() const { return lo == hi; }
+  bool unsure = false;
+  bool one() const { return lo == hi && !unsure; }
 };
 
+// Both ends included. Along x a box may hold the same part of several groups.
 struct Box {
-  uint64_t first[3], last[3];  // global indices without offset, both ends included
+  uint64_t first[3], last[3];  // global indices without offset
+  uint64_t local[2];           // local indices along x
 };
 
 // The expressions of a kernel in one launch, evaluated over boxes of work-items.
@@ -34,7 +38,7 @@ class Expressions {
  public:
   Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts);
 
-  // Throws TooCostly after a few thousand evaluations.
+  // Throws TooCostly after some hundred thousand evaluations of a node.
   void evaluate(const Box &box);
   // The values shared by a row's work-items on which their counts depend; false if they differ
   // between the rows of the box.
@@ -46,6 +50,7 @@ class Expressions {
   bool hangs_on_x(const clinst::Node &node) const;
   Values query(const clinst::Node &node, const Box &box) const;
   Values value(const clinst::Node &node, const Box &box) const;
+  Values computed(const clinst::Node &node) const;
 
   const InstrumentedKernel &kernel_;
   const LaunchFacts &facts_;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that leave a loop: by scalar evolution; by the trip count of a loop with any stride, as
+// far as it does not wrap round; or turn by turn, where a value is halved or doubled.
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/IR/PatternMatch.h>
+
+#include <algorithm>
+
+#include "expressions.h"
+
+namespace clinst {
+
+using llvm::Value;
+
+// While it lives, values of the loop are those of this turn.
+class Expressions::InTurn {
+ public:
+  InTurn(Expressions &of, Turn *turn) : of_(of), before_(of.turn_) { of.turn_ = turn; }
+  ~InTurn() { of_.turn_ = before_; }
+  InTurn(const InTurn &) = delete;
+  InTurn &operator=(const InTurn &) = delete;
+
+ private:
+  Expressions &of_;
+  Turn *before_;
+};
+
+// The node of an expression, its loops left behind.
+class Expressions::OfEvolution : public llvm::SCEVVisitor<OfEvolution, uint32_t> {
+ public:
+  explicit OfEvolution(Expressions &of) : of_(of), nodes_(of.nodes_) {}
+
+  uint32_t visitConstant(const llvm::SCEVConstant *one) {
+    const unsigned width = bits(one);
+    return nodes_.constant(one->getAPInt().getZExtValue(), width);
+  }
+  uint32_t visitUnknown(const llvm::SCEVUnknown *one) { return of_.value(one->getValue()); }
+  uint32_t visitTruncateExpr(const llvm::SCEVTruncateExpr *one) { return resized(one); }
+  uint32_t visitZeroExtendExpr(const llvm::SCEVZeroExtendExpr *one) { return resized(one); }
+  uint32_t visitSignExtendExpr(const llvm::SCEVSignExtendExpr *one) {
+    return nodes_.make({CLINST_SEXT, bits(one), visit(one->getOperand()), 0, 0, 0});
+  }
+  uint32_t visitAddExpr(const llvm::SCEVAddExpr *all) { return fold(all, CLINST_ADD); }
+  uint32_t visitMulExpr(const llvm::SCEVMulExpr *all) { return fold(all, CLINST_MUL); }
+  uint32_t visitUDivExpr(const llvm::SCEVUDivExpr *one) {
+    const uint32_t a = visit(one->getLHS());
+    return nodes_.binary(CLINST_UDIV, a, visit(one->getRHS()));
+  }
+  uint32_t visitSMaxExpr(const llvm::SCEVSMaxExpr *all) { return extreme(all, CLINST_SLESS, true); }
+  uint32_t visitUMaxExpr(const llvm::SCEVUMaxExpr *all) { return extreme(all, CLINST_ULESS, true); }
+  uint32_t visitSMinExpr(const llvm::SCEVSMinExpr *all) {
+    return extreme(all, CLINST_SLESS, false);
+  }
+  uint32_t visitUMinExpr(const llvm::SCEVUMinExpr *all) {
+    return extreme(all, CLINST_ULESS, false);
+  }
+  uint32_t visitSequentialUMinExpr(const llvm::SCEVSequentialUMinExpr *all) {
+    return extreme(all, CLINST_ULESS, false);
+  }
+  uint32_t visitAddRecExpr(const llvm::SCEVAddRecExpr *one) {
+    if (!one->isAffine()) throw NotKnown();
+    const uint32_t start = visit(one->getStart());
+    const uint32_t step = visit(one->getStepRecurrence(of_.evolution_));
+    const uint32_t trips = nodes_.resized(of_.trips(one->getLoop()), bits(one));
+    return nodes_.binary(CLINST_ADD, start, nodes_.binary(CLINST_MUL, step, trips));
+  }
+  uint32_t visitPtrToIntExpr(const llvm::SCEVPtrToIntExpr *) { throw NotKnown(); }
+#if LLVM_VERSION_MAJOR >= 18
+  uint32_t visitVScale(const llvm::SCEVVScale *) { throw NotKnown(); }
+#endif
+  uint32_t visitCouldNotCompute(const llvm::SCEVCouldNotCompute *) { throw NotKnown(); }
+
+ private:
+  unsigned bits(const llvm::SCEV *of) {
+    if (!of->getType()->isIntegerTy() || of->getType()->getIntegerBitWidth() > 64) throw NotKnown();
+    return of->getType()->getIntegerBitWidth();
+  }
+  uint32_t resized(const llvm::SCEVCastExpr *one) {
+    return nodes_.resized(visit(one->getOperand()), bits(one));
+  }
+  uint32_t fold(const llvm::SCEVNAryExpr *all, uint32_t op) {
+    bits(all);
+    uint32_t result = visit(all->getOperand(0));
+    for (size_t i = 1; i < all->getNumOperands(); i++)
+      result = nodes_.binary(op, result, visit(all->getOperand(i)));
+    return result;
+  }
+  uint32_t extreme(const llvm::SCEVNAryExpr *all, uint32_t less, bool greatest) {
+    bits(all);
+    uint32_t result = visit(all->getOperand(0));
+    for (size_t i = 1; i < all->getNumOperands(); i++) {
+      const uint32_t other = visit(all->getOperand(i));
+      const uint32_t is_less = nodes_.make({less, 1, result, other, 0, 0});
+      result =
+          greatest ? nodes_.choice(is_less, other, result) : nodes_.choice(is_less, result, other);
+    }
+    return result;
+  }
+
+  Expressions &of_;
+  Nodes &nodes_;
+};
+
+uint32_t Expressions::of_evolution(const llvm::SCEV *value) {
+  return OfEvolution(*this).visit(value);
+}
+
+uint32_t Expressions::left(llvm::Instruction *instruction) {
+  const llvm::SCEV *evolution = evolution_.isSCEVable(instruction->getType())
+                                    ? evolution_.getSCEVAtScope(instruction, nullptr)
+                                    : nullptr;
+  auto *unknown = llvm::dyn_cast_or_null<llvm::SCEVUnknown>(evolution);
+  if (!evolution || (unknown && unknown->getValue() == instruction)) {
+    const llvm::Loop *loop = loops_.getLoopFor(instruction->getParent());
+    if (llvm::isa<llvm::PHINode>(instruction)) return behind_turns(instruction, loop);
+    return make(instruction);
+  }
+  return of_evolution(evolution);
+}
+
+// ---- trip counts --------------------------------------------------------------------------------
+
+uint32_t Expressions::trips(const llvm::Loop *loop) {
+  if (auto found = trips_.find(loop); found != trips_.end()) return found->second;
+  const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
+  if (!llvm::isa<llvm::SCEVCouldNotCompute>(count)) return trips_[loop] = of_evolution(count);
+  const Stride stride = stride_of(loop);
+  return trips_[loop] = stride.counter ? strided(stride) : turns_taken(loop);
+}
+
+// The test by which the loop is left, in each turn, if it compares integers by their order.
+static const llvm::ICmpInst *only_test(const llvm::Loop *loop,
+                                       const llvm::DominatorTree &dominators) {
+  llvm::BasicBlock *exiting = loop->getExitingBlock(), *latch = loop->getLoopLatch();
+  if (!exiting || !latch || !dominators.dominates(exiting, latch)) return nullptr;
+  auto *branch = llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator());
+  if (!branch || !branch->isConditional()) return nullptr;
+  auto *test = llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition());
+  const bool orders = test && test->isRelational() && test->getOperand(0)->getType()->isIntegerTy();
+  return orders ? test : nullptr;
+}
+
+Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
+  const llvm::ICmpInst *test = only_test(loop, dominators_);
+  if (!test) return {};
+  Stride stride;
+  stride.stays = test->getPredicate();
+  auto *branch = llvm::cast<llvm::BranchInst>(loop->getExitingBlock()->getTerminator());
+  if (!loop->contains(branch->getSuccessor(0))) {
+    stride.stays = llvm::CmpInst::getInversePredicate(stride.stays);
+  }
+  const llvm::SCEV *counter = evolution_.getSCEV(test->getOperand(0));
+  stride.end = evolution_.getSCEV(test->getOperand(1));
+  if (evolution_.isLoopInvariant(counter, loop)) {
+    std::swap(counter, stride.end);
+    stride.stays = llvm::CmpInst::getSwappedPredicate(stride.stays);
+  }
+  auto *evolves = llvm::dyn_cast<llvm::SCEVAddRecExpr>(counter);
+  if (evolves && evolves->getLoop() == loop && evolves->isAffine() &&
+      evolution_.isLoopInvariant(stride.end, loop))
+    stride.counter = evolves;
+  return stride;
+}
+
+// For `for (i = start; i < end; i += step)` and the like, if i does not wrap round before the end.
+uint32_t Expressions::strided(const Stride &stride) {
+  auto stays = stride.stays;
+  uint32_t start = of_evolution(stride.counter->getStart()), end = of_evolution(stride.end);
+  uint32_t step = of_evolution(stride.counter->getStepRecurrence(evolution_));
+  const unsigned width = nodes_.bits(start);
+  const uint32_t zero = nodes_.constant(0, width), one = nodes_.constant(1, width);
+  const uint32_t top = nodes_.constant(~uint64_t{0} >> (64 - width), width);
+  auto inverted = [&](uint32_t node) { return nodes_.binary(CLINST_XOR, node, top); };
+  if (llvm::ICmpInst::isGT(stays) || llvm::ICmpInst::isGE(stays)) {
+    start = inverted(start);
+    end = inverted(end);
+    step = nodes_.binary(CLINST_SUB, zero, step);
+    stays = llvm::CmpInst::getSwappedPredicate(stays);
+  }
+  if (llvm::CmpInst::isSigned(stays)) {
+    const uint32_t sign = nodes_.constant(uint64_t{1} << (width - 1), width);
+    start = nodes_.binary(CLINST_XOR, start, sign);
+    end = nodes_.binary(CLINST_XOR, end, sign);
+  }
+  const bool reaches_end = llvm::ICmpInst::isLE(stays);
+  const uint32_t again =
+      reaches_end ? nodes_.inverse(nodes_.less(end, start)) : nodes_.less(start, end);
+  const uint32_t last = reaches_end ? end : nodes_.binary(CLINST_SUB, end, one);
+  const uint32_t way = nodes_.binary(CLINST_SUB, last, start);
+  const uint32_t count = nodes_.binary(CLINST_ADD, nodes_.binary(CLINST_UDIV, way, step), one);
+  const uint32_t moves = nodes_.less(zero, step);
+  const uint32_t ends = nodes_.inverse(
+      nodes_.less(nodes_.binary(CLINST_SUB, top, step), last));  // last + step <= top
+  return nodes_.choice(again, nodes_.provided(nodes_.both(moves, ends), count), zero);
+}
+
+// ---- turn by turn -------------------------------------------------------------------------------
+
+namespace {
+
+// How many turns a value of the loop can be halved or doubled until it no longer changes; 0: none.
+unsigned most_turns(const llvm::Loop &loop) {
+  using namespace llvm::PatternMatch;
+  unsigned most = 0;
+  for (llvm::PHINode &phi : loop.getHeader()->phis()) {
+    if (!phi.getType()->isIntegerTy()) continue;
+    Value *next = phi.getIncomingValueForBlock(loop.getLoopLatch());
+    const llvm::APInt *by;
+    const bool shifts = match(next, m_Shift(m_Specific(&phi), m_APInt(by))) && !by->isZero();
+    const bool scales = (match(next, m_UDiv(m_Specific(&phi), m_APInt(by))) ||
+                         match(next, m_SDiv(m_Specific(&phi), m_APInt(by))) ||
+                         match(next, m_Mul(m_Specific(&phi), m_APInt(by)))) &&
+                        by->ugt(1);
+    if (shifts || scales) most = std::max(most, phi.getType()->getIntegerBitWidth());
+  }
+  return most;
+}
+
+}  // namespace
+
+Expressions::Turns &Expressions::turns_of(const llvm::Loop *loop) {
+  if (auto found = turns_.find(loop); found != turns_.end()) return found->second;
+  const bool is_simple = loop->isInnermost() && loop->isOutermost() && loop->getLoopLatch() &&
+                         loop->getLoopPredecessor();
+  const unsigned most = is_simple ? most_turns(*loop) : 0;
+  if (!most) throw NotKnown();
+  Turns &turns = turns_[loop];
+  turns.all.resize(most + 1);
+  llvm::SmallVector<llvm::Loop::Edge, 4> exits;
+  loop->getExitEdges(exits);
+  for (Turn &turn : turns.all) {
+    turn.loop = loop;
+    turn.before = &turn == &turns.all.front() ? nullptr : &turn - 1;
+    InTurn in(*this, &turn);
+    uint32_t ends = nodes_.constant(0, 1);
+    for (const auto &exit : exits)
+      ends = nodes_.either(ends, edge(const_cast<llvm::BasicBlock *>(exit.first),
+                                      const_cast<llvm::BasicBlock *>(exit.second)));
+    turns.ends.push_back(ends);
+  }
+  return turns;
+}
+
+// The value of the turn in which the loop is left.
+uint32_t Expressions::at_exit(const Turns &turns, const std::vector<uint32_t> &values) {
+  uint32_t result = nodes_.provided(turns.ends.back(), values.back());
+  for (size_t t = values.size() - 1; t-- > 0;)
+    result = nodes_.choice(turns.ends[t], values[t], result);
+  return result;
+}
+
+uint32_t Expressions::behind_turns(llvm::Instruction *instruction, const llvm::Loop *loop) {
+  Turns &turns = turns_of(loop);
+  std::vector<uint32_t> values;
+  for (Turn &turn : turns.all) {
+    InTurn in(*this, &turn);
+    values.push_back(value(instruction));
+  }
+  return at_exit(turns, values);
+}
+
+// Whether the loop is left by this edge.
+uint32_t Expressions::leaves(llvm::BasicBlock *from, llvm::BasicBlock *to, const llvm::Loop *loop) {
+  Turns &turns = turns_of(loop);
+  std::vector<uint32_t> taken;
+  for (Turn &turn : turns.all) {
+    InTurn in(*this, &turn);
+    taken.push_back(edge(from, to));
+  }
+  return at_exit(turns, taken);
+}
+
+uint32_t Expressions::turns_taken(const llvm::Loop *loop) {
+  const Turns &turns = turns_of(loop);
+  std::vector<uint32_t> numbers;
+  for (size_t t = 0; t < turns.all.size(); t++) numbers.push_back(nodes_.constant(t, 32));
+  return at_exit(turns, numbers);
+}
+
+uint32_t Expressions::in_header(llvm::PHINode &phi) {
+  const llvm::Loop *loop = turn_->loop;
+  if (!turn_->before) return value(phi.getIncomingValueForBlock(loop->getLoopPredecessor()));
+  InTurn in(*this, turn_->before);
+  return value(phi.getIncomingValueForBlock(loop->getLoopLatch()));
+}
+
+}  // namespace clinst
