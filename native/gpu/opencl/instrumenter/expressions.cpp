@@ -84,7 +84,8 @@ void hoist_queries(llvm::Function &function) {
   llvm::Instruction *first = &*function.getEntryBlock().getFirstInsertionPt();
   for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
     auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction);
-    if (call && call != first && query_of(*call)) call->moveBefore(first);
+    if (call && call != first && query_of(*call))
+      call->moveBefore(*first->getParent(), first->getIterator());
   }
 }
 
@@ -106,7 +107,7 @@ static unsigned used_bits(const llvm::PHINode &phi) {
 
 static void narrow(llvm::PHINode &phi, unsigned bits) {
   llvm::Type *type = llvm::Type::getIntNTy(phi.getContext(), bits);
-  auto *narrowed = llvm::PHINode::Create(type, phi.getNumIncomingValues(), "", &phi);
+  llvm::PHINode *narrowed = llvm::IRBuilder<>(&phi).CreatePHI(type, phi.getNumIncomingValues());
   for (unsigned i = 0; i < phi.getNumIncomingValues(); i++) {
     llvm::IRBuilder<> builder(phi.getIncomingBlock(i)->getTerminator());
     narrowed->addIncoming(builder.CreateTrunc(phi.getIncomingValue(i), type),
