@@ -12,7 +12,7 @@ import json
 import numpy as np
 import pyopencl as cl
 
-SOURCE = """
+MACROS = """
 #ifdef SUB_GROUPS
 #define WARPS_A_GROUP (get_enqueued_num_sub_groups())
 #define WARP (get_sub_group_id())
@@ -28,7 +28,10 @@ SOURCE = """
 #define X ((int)get_global_id(0))
 #define Y ((int)get_global_id(1))
 #define Z ((int)get_global_id(2))
-
+"""
+SOURCE = (
+    MACROS
+    + """
 // Bounds and a border, as most programs have them.
 kernel void bounds(global int *record, int n, int m) {
   NOTE;
@@ -127,6 +130,7 @@ kernel void halves(global int *record, int n, int m) {
   }
 }
 """
+)
 LAUNCHES = [
     ("bounds", (64, 24), (32, 8), None, (50, 20)),
     ("bounds", (64, 24), (32, 8), None, (50, 20)),
@@ -159,14 +163,14 @@ LAUNCHES = [
 ]
 
 
-def main() -> None:
+def run(source, launches) -> None:
     context = cl.Context(cl.get_platforms()[0].get_devices()[:1])
     queue = cl.CommandQueue(context)
     device = context.devices[0]
     sub_groups = "cl_intel_required_subgroup_size" in device.extensions
     options = ["-cl-std=CL3.0", "-DSUB_GROUPS"] if sub_groups else []
-    program = cl.Program(context, SOURCE).build(options)
-    for name, size, local, offset, numbers in LAUNCHES:
+    program = cl.Program(context, source).build(options)
+    for name, size, local, offset, numbers in launches:
         record = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 4096)
         cl.enqueue_fill_buffer(queue, record, np.int32(0), 0, 4 * 4096)
         kernel = cl.Kernel(program, name)
@@ -178,4 +182,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(SOURCE, LAUNCHES)
