@@ -170,7 +170,7 @@ uint32_t Expressions::strided(const Stride &stride) {
   const unsigned width = nodes_.bits(start);
   const uint32_t zero = nodes_.constant(0, width), one = nodes_.constant(1, width);
   const uint32_t top = nodes_.constant(~uint64_t{0} >> (64 - width), width);
-  auto inverted = [&](uint32_t node) { return nodes_.binary(CLINST_XOR, node, top); };
+  auto inverted = [&](uint32_t node) { return nodes_.binary(CLINST_SUB, top, node); };
   if (llvm::ICmpInst::isGT(stays) || llvm::ICmpInst::isGE(stays)) {
     start = inverted(start);
     end = inverted(end);
@@ -179,8 +179,8 @@ uint32_t Expressions::strided(const Stride &stride) {
   }
   if (llvm::CmpInst::isSigned(stays)) {
     const uint32_t sign = nodes_.constant(uint64_t{1} << (width - 1), width);
-    start = nodes_.binary(CLINST_XOR, start, sign);
-    end = nodes_.binary(CLINST_XOR, end, sign);
+    start = nodes_.binary(CLINST_ADD, start, sign);  // ranges stay ranges
+    end = nodes_.binary(CLINST_ADD, end, sign);
   }
   const bool reaches_end = llvm::ICmpInst::isLE(stays);
   const uint32_t again =

@@ -8,13 +8,16 @@ namespace layer {
 
 namespace {
 
-// Above these limits, and above the most evaluations, a launch should count for itself; the whole
-// evaluation takes about a millisecond.
+// Above these limits a launch should count for itself.
 constexpr size_t most_rows = size_t{1} << 20;
 constexpr size_t most_pattern_warps = size_t{1} << 14;
 constexpr size_t most_places = size_t{1} << 22;  // for patterns; 24 bytes each
 constexpr size_t most_kept_words = size_t{1} << 22;
-constexpr unsigned most_refusals = 4;  // per kernel, before analytic counts are given up
+
+// Evaluations of a node, some 5 ns each: what a kernel may have in store, and what each launch
+// adds. So new launches never take long on average, whatever their arguments.
+constexpr size_t most_credit = size_t{1} << 22;
+constexpr size_t credit_a_launch = size_t{1} << 11;
 
 // A stretch of a row of a group, whose work-items all have the same counts.
 struct Stretch {
@@ -34,8 +37,10 @@ using Row = std::vector<Groups>;
 // follow, again once per kind.
 class LaunchCounts {
  public:
-  LaunchCounts(const InstrumentedKernel &kernel, const LaunchFacts &facts)
-      : kernel_(kernel), geometry_(facts.geometry), expressions_(kernel, facts) {}
+  LaunchCounts(const InstrumentedKernel &kernel, const LaunchFacts &facts, size_t credit)
+      : kernel_(kernel), geometry_(facts.geometry), expressions_(kernel, facts, credit) {}
+
+  size_t evaluations() const { return expressions_.evaluations(); }
 
   WarpClasses find() {
     const uint64_t *global = geometry_.global;
@@ -77,7 +82,7 @@ class LaunchCounts {
                 kind_.begin() + static_cast<ptrdiff_t>(to) + 1, at->second);
       return;
     }
-    if (from == to) throw TooCostly();  // it is unsure
+    if (from == to) throw Unsure();
     uint64_t width = geometry_.global[1], middle = from + (to - from) / 2;
     if (from / width != to / width) middle = (middle / width + 1) * width - 1;  // planes first
     cut_rows(from, middle);
@@ -98,7 +103,7 @@ class LaunchCounts {
       result->push_back({to + 1, std::move(stretches)});
       return;
     }
-    if (from == to) throw TooCostly();  // a value is unsure
+    if (from == to) throw Unsure();
     const uint64_t middle = from + (to - from) / 2;
     cut_groups(row, from, middle, result);
     cut_groups(row, middle + 1, to, result);
@@ -224,17 +229,25 @@ std::string key_of(const LaunchFacts &facts) {
 
 }  // namespace
 
+AnalyticCounts::AnalyticCounts(const InstrumentedKernel &kernel)
+    : kernel_(kernel), credit_(most_credit) {}
+
 std::shared_ptr<const WarpClasses> AnalyticCounts::find(const LaunchFacts &facts) {
   std::lock_guard<std::mutex> guard(lock_);
   std::string key = key_of(facts);
   if (auto at = known_.find(key); at != known_.end()) return at->second;
-  if (refused_ >= most_refusals) return nullptr;
+  const size_t credit = credit_ = std::min(most_credit, credit_ + credit_a_launch);
   std::shared_ptr<const WarpClasses> found;
+  LaunchCounts counts(kernel_, facts, credit);
+  bool again = false;
   try {
-    found = std::make_shared<WarpClasses>(LaunchCounts(kernel_, facts).find());
+    found = std::make_shared<WarpClasses>(counts.find());
+  } catch (const Unsure &) {
   } catch (const TooCostly &) {
-    refused_++;
+    again = credit < most_credit;
   }
+  credit_ -= counts.evaluations();
+  if (again) return nullptr;
   size_t words = key.size() + (found ? found->counts.size() + 2 * found->run_vector.size() : 0);
   if (kept_ + words > most_kept_words) {
     known_.clear();

@@ -17,7 +17,7 @@ namespace layer {
 // The analytic counts of one kernel, cached: equal launches have equal counts.
 class AnalyticCounts {
  public:
-  explicit AnalyticCounts(const InstrumentedKernel &kernel) : kernel_(kernel) {}
+  explicit AnalyticCounts(const InstrumentedKernel &kernel);
   // NULL when evaluating them would cost more than counting in the kernel.
   std::shared_ptr<const WarpClasses> find(const LaunchFacts &facts);
 
@@ -26,7 +26,7 @@ class AnalyticCounts {
   std::mutex lock_;
   std::unordered_map<std::string, std::shared_ptr<const WarpClasses>> known_;
   size_t kept_ = 0;  // words in known_
-  unsigned refused_ = 0;
+  size_t credit_;    // evaluations that a new launch may take
 };
 
 }  // namespace layer

@@ -11,8 +11,6 @@ namespace {
 
 using clinst::Node;
 
-constexpr size_t most_steps = 600000;  // evaluations of a node
-
 uint64_t mask_of(unsigned bits) { return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
 
 int64_t as_signed(uint64_t value, unsigned bits) {
@@ -124,8 +122,12 @@ std::vector<uint32_t> operands(const Node &node) {
 
 }  // namespace
 
-Expressions::Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts)
-    : kernel_(kernel), facts_(facts), values_(kernel.nodes.size()), along_x_(values_.size()) {
+Expressions::Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts, size_t most)
+    : kernel_(kernel),
+      facts_(facts),
+      values_(kernel.nodes.size()),
+      along_x_(values_.size()),
+      most_(most) {
   for (size_t n = 0; n < values_.size(); n++) along_x_[n] = hangs_on_x(kernel.nodes[n]);
   std::vector<bool> row(values_.size());
   for (size_t n = 0; n < values_.size(); n++)
@@ -138,7 +140,8 @@ Expressions::Expressions(const InstrumentedKernel &kernel, const LaunchFacts &fa
 }
 
 void Expressions::evaluate(const Box &box) {
-  if ((steps_ += values_.size()) > most_steps) throw TooCostly();
+  if (evaluations_ + values_.size() > most_) throw TooCostly();
+  evaluations_ += values_.size();
   for (size_t n = 0; n < values_.size(); n++) values_[n] = value(kernel_.nodes[n], box);
 }
 bool Expressions::of_row(std::vector<uint64_t> *key) const {

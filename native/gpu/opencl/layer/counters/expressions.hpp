@@ -18,6 +18,7 @@ struct LaunchFacts {
 };
 
 struct TooCostly {};
+struct Unsure {};  // a condition of an expression does not hold in the launch
 
 // The values of a node in a box of work-items: all lie in lo..hi. `unsure`: a condition on which
 // one of them depends may not hold.
@@ -36,10 +37,11 @@ struct Box {
 // The expressions of a kernel in one launch, evaluated over boxes of work-items.
 class Expressions {
  public:
-  Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts);
+  // `most`: evaluations of a node.
+  Expressions(const InstrumentedKernel &kernel, const LaunchFacts &facts, size_t most);
 
-  // Throws TooCostly after some hundred thousand evaluations of a node.
-  void evaluate(const Box &box);
+  void evaluate(const Box &box);  // throws TooCostly
+  size_t evaluations() const { return evaluations_; }
   // The values shared by a row's work-items on which their counts depend; false if they differ
   // between the rows of the box.
   bool of_row(std::vector<uint64_t> *key) const;
@@ -57,7 +59,7 @@ class Expressions {
   std::vector<Values> values_;
   std::vector<bool> along_x_;
   std::vector<uint32_t> of_row_;
-  size_t steps_ = 0;
+  size_t most_, evaluations_ = 0;
 };
 
 }  // namespace layer
