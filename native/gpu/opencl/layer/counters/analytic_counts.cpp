@@ -14,7 +14,7 @@ constexpr size_t most_pattern_warps = size_t{1} << 14;
 constexpr size_t most_places = size_t{1} << 22;  // for patterns; 24 bytes each
 constexpr size_t most_kept_words = size_t{1} << 22;
 
-// Evaluations of a node, some 5 ns each: what a kernel may have in store, and what each launch
+// Evaluations of a node, some 8 ns each: what a kernel may have in store, and what each launch
 // adds. So new launches never take long on average, whatever their arguments.
 constexpr size_t most_credit = size_t{1} << 22;
 constexpr size_t credit_a_launch = size_t{1} << 11;
