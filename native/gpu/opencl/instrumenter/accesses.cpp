@@ -9,6 +9,7 @@
 
 #include <map>
 
+#include "built_ins.h"
 #include "mix.h"
 #include "pointees.h"
 #include "protocol/access_area.h"
@@ -34,8 +35,8 @@ class Recorder {
     Value *preface = b_.CreateGEP(word(), counters_argument(function_), first);
     Value *at = b_.CreateAdd(first_argument(function_), b_.CreateLoad(word(), preface));
     area_ = b_.CreateGEP(word(), counters_argument(function_), at);
-    Value *group = linear("get_group_id", "get_num_groups");
-    Value *item = linear("get_local_id", "get_local_size");
+    Value *group = linear(b_, "get_group_id", "get_num_groups");
+    Value *item = linear(b_, "get_local_id", "get_local_size");
     Value *step = load(area_, number(CLINST_ACCESS_STEP));
     Value *slot = b_.CreateUDiv(group, step);
     Value *is_recorded = b_.CreateICmpEQ(b_.CreateMul(slot, step), group);
@@ -95,12 +96,10 @@ class Recorder {
     };
     Value *stride = number(copy.element);
     if (copy.strided) stride = b_.CreateMul(stride, wide(3));
-    Value *items =
-        b_.CreateMul(b_.CreateMul(query("get_local_size", 0), query("get_local_size", 1)),
-                     query("get_local_size", 2));
+    Value *items = product(b_, "get_local_size");
     Value *address = b_.CreatePtrToInt(copy.at->getArgOperand(copy.pointer), word());
     call(copy_recorder(), {area_, slot_, index_, address, number(copy.element), stride, wide(2),
-                           linear("get_local_id", "get_local_size"), items});
+                           linear(b_, "get_local_id", "get_local_size"), items});
   }
 
  private:
@@ -161,19 +160,8 @@ class Recorder {
     return made;
   }
 
-  Value *query(const char *name, int dimension) {
-    auto *size = module_.getDataLayout().getIntPtrType(module_.getContext());
-    std::string mangled = "_Z" + std::to_string(strlen(name)) + name + "j";
-    auto callee = module_.getOrInsertFunction(mangled, size, b_.getInt32Ty());
-    return b_.CreateZExt(call(callee, {b_.getInt32(dimension)}), word());
-  }
-  Value *linear(const char *name, const char *size) {
-    Value *yz = b_.CreateAdd(query(name, 1), b_.CreateMul(query(size, 1), query(name, 2)));
-    return b_.CreateAdd(query(name, 0), b_.CreateMul(query(size, 0), yz));
-  }
   Value *full_group() {
-    const char *name = non_uniform_ ? "get_enqueued_local_size" : "get_local_size";
-    return b_.CreateMul(b_.CreateMul(query(name, 0), query(name, 1)), query(name, 2));
+    return product(b_, non_uniform_ ? "get_enqueued_local_size" : "get_local_size");
   }
 
   // The function that appends one entry, one per module, created on first use. A separate function

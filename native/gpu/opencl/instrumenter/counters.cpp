@@ -96,12 +96,9 @@ std::vector<uint32_t> components(llvm::Function &function,
   return component;
 }
 
-bool has_barrier(const BasicBlock &block) {
-  return count_instructions(block).mix[XP_MIX_BARRIER] != 0;
-}
-
-// The back edge of a loop with a barrier: all work-items take it as often.
-bool is_joint(const Edge &edge, llvm::LoopInfo &loops) {
+// Whether it is the back edge of a loop with a barrier: all work-items take it as often.
+template <class HasBarrier>
+bool is_joint(const Edge &edge, llvm::LoopInfo &loops, HasBarrier &&has_barrier) {
   llvm::Loop *loop = loops.getLoopFor(edge.to);
   if (!loop || loop->getHeader() != edge.to || !loop->contains(edge.from)) return false;
   return llvm::any_of(loop->blocks(), [&](BasicBlock *block) {
@@ -161,12 +158,15 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
   std::vector<Multiple> multiples = find_multiples(original, edges, flow, plan, analyses);
   std::vector<uint32_t> component = components(original, number);
-  // In PoCL, and where there are barriers.
-  std::set<uint32_t> joint;
-  const bool apart = warps.pocl && llvm::any_of(original, has_barrier);
-  auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
-  for (uint32_t p = 0; p < plan.probes.size(); p++) {
-    if (!apart || is_joint(edges[plan.probes[p]], loops)) joint.insert(p);
+  auto has_barrier = [&](BasicBlock &block) {
+    return kernel.blocks[number[&block]].mix[XP_MIX_BARRIER] != 0;
+  };
+  std::set<uint32_t> varying;  // varying.h
+  if (warps.pocl && llvm::any_of(original, has_barrier)) {
+    auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
+    for (uint32_t p = 0; p < plan.probes.size(); p++) {
+      if (!is_joint(edges[plan.probes[p]], loops, has_barrier)) varying.insert(p);
+    }
   }
   kernel.derivation = std::move(plan.derivation);
   kernel.n_probes = plan.probes.size();
@@ -192,7 +192,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   std::vector<Slot> slots;
   for (const Fields &one : fields) {
     slots.push_back(make_slot(builder, one));
-    slots.back().varies = !llvm::all_of(one.probes, [&](uint32_t p) { return joint.count(p); });
+    slots.back().varies = llvm::any_of(one.probes, [&](uint32_t p) { return varying.count(p); });
   }
   for (const Slot &slot : slots) {
     for (size_t field = 0; field < slot.probes.size(); field++) {

@@ -169,9 +169,10 @@ class SubGroupExit : ExitCode {
  private:
   Value *sum_of(const Slot &slot) {
     Value *value = slot.result;
-    if (slot.bits == 64) return call("_Z20sub_group_reduce_addm", b_.getInt64Ty(), {value}, true);
+    if (slot.bits == 64)
+      return call_together("_Z20sub_group_reduce_addm", b_.getInt64Ty(), {value});
     value = b_.CreateZExt(value, b_.getInt32Ty());
-    value = call("_Z20sub_group_reduce_addj", b_.getInt32Ty(), {value}, true);
+    value = call_together("_Z20sub_group_reduce_addj", b_.getInt32Ty(), {value});
     return b_.CreateZExt(value, b_.getInt64Ty());
   }
 };
@@ -229,8 +230,8 @@ class AtomicExit : ExitCode {
         place_of_counter(index),
         pointer_to(b_.getInt32Ty(),
                    counters_argument(function_)->getType()->getPointerAddressSpace()));
-    return call("_Z10atomic_addPU3AS1Vjj", b_.getInt32Ty(),
-                {b_.CreateGEP(b_.getInt32Ty(), at, b_.getInt32(half)), count});
+    return call_built_in(b_, "_Z10atomic_addPU3AS1Vjj", b_.getInt32Ty(),
+                         {b_.CreateGEP(b_.getInt32Ty(), at, b_.getInt32(half)), count});
   }
 };
 

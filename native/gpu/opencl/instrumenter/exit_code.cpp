@@ -38,48 +38,12 @@ static void move_out(const Blocks &blocks) {
   }
 }
 
-llvm::CallInst *ExitCode::call(const std::string &mangled, llvm::Type *type,
-                               llvm::ArrayRef<Value *> arguments, bool together) {
-  llvm::SmallVector<llvm::Type *, 2> types;
-  for (Value *argument : arguments) types.push_back(argument->getType());
-  auto callee = function_.getParent()->getOrInsertFunction(
-      mangled, llvm::FunctionType::get(type, types, false));
-  auto *function = llvm::cast<llvm::Function>(callee.getCallee());
-  function->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-  function->setDoesNotThrow();
-  auto *call = b_.CreateCall(callee, arguments);
-  call->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-  if (together) {
-    function->setConvergent();
-    call->setConvergent();
-  }
+llvm::CallInst *ExitCode::call_together(const std::string &mangled, llvm::Type *type,
+                                        llvm::ArrayRef<Value *> arguments) {
+  llvm::CallInst *call = call_built_in(b_, mangled, type, arguments);
+  call->getCalledFunction()->setConvergent();
+  call->setConvergent();
   return call;
-}
-
-// size_t is as wide as the program's pointers.
-Value *ExitCode::query(const char *name, int dimension) {
-  llvm::Module &module = *function_.getParent();
-  auto *size = module.getDataLayout().getIntPtrType(module.getContext());
-  std::string mangled = "_Z" + std::to_string(strlen(name)) + name + "j";
-  llvm::CallInst *result = call(mangled, size, {b_.getInt32(dimension)});
-  result->getCalledFunction()->setDoesNotAccessMemory();
-  return b_.CreateZExt(result, b_.getInt64Ty());
-}
-
-Value *ExitCode::query(const char *name) {
-  std::string mangled = "_Z" + std::to_string(strlen(name)) + name + "v";
-  llvm::CallInst *result = call(mangled, b_.getInt32Ty(), {});
-  result->getCalledFunction()->setDoesNotAccessMemory();
-  return b_.CreateZExt(result, b_.getInt64Ty());
-}
-
-Value *ExitCode::linear(const char *name, const char *size) {
-  Value *yz = b_.CreateAdd(query(name, 1), b_.CreateMul(query(size, 1), query(name, 2)));
-  return b_.CreateAdd(query(name, 0), b_.CreateMul(query(size, 0), yz));
-}
-
-Value *ExitCode::product(const char *name) {
-  return b_.CreateMul(b_.CreateMul(query(name, 0), query(name, 1)), query(name, 2));
 }
 
 Value *ExitCode::items_a_row(const char *size) {
@@ -106,7 +70,7 @@ Value *ExitCode::counters_of_group() {
 }
 
 void ExitCode::barrier(uint32_t fence) {
-  call("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(fence)}, true);
+  call_together("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(fence)});
 }
 
 void ExitCode::by_leader(const std::function<void()> &body) {

@@ -8,6 +8,7 @@
 
 #include <functional>
 
+#include "built_ins.h"
 #include "exit.h"
 
 namespace clinst {
@@ -25,17 +26,14 @@ class ExitCode {
 
   Value *number(uint64_t n) { return b_.getInt64(n); }
 
-  // Work-item functions: for one dimension, as 64 bits ...
-  Value *query(const char *name, int dimension);
-  // ... without an argument, as 64 bits ...
-  Value *query(const char *name);
-  // ... and as one number over the three dimensions.
-  Value *linear(const char *name, const char *size);
-  Value *product(const char *name);
+  Value *query(const char *name, int dimension) { return clinst::query(b_, name, dimension); }
+  Value *query(const char *name) { return clinst::query(b_, name); }
+  Value *linear(const char *name, const char *size) { return clinst::linear(b_, name, size); }
+  Value *product(const char *name) { return clinst::product(b_, name); }
 
-  // A call of a device function, by its mangled name. `together`: by all work-items.
-  llvm::CallInst *call(const std::string &mangled, llvm::Type *type,
-                       llvm::ArrayRef<Value *> arguments, bool together = false);
+  // A call of a device function, by its mangled name, by all work-items together.
+  llvm::CallInst *call_together(const std::string &mangled, llvm::Type *type,
+                                llvm::ArrayRef<Value *> arguments);
 
   // The partition of a group's work-items into warps: cut from the front of a row, which is the
   // whole group if warps are not sub-groups. `size`: the query for the group's sizes.

@@ -152,14 +152,15 @@ uint32_t Expressions::make(Value *value) {
   auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
   if (!instruction) throw NotKnown();
   if (auto op = binary_op(instruction->getOpcode())) {
-    return nodes_.make({*op, bits(value), operand(instruction, 0), operand(instruction, 1), 0, 0});
+    const uint32_t a = operand(instruction, 0);
+    return nodes_.binary(*op, a, operand(instruction, 1));
   }
   switch (instruction->getOpcode()) {
     case llvm::Instruction::Freeze:
       return operand(instruction, 0);
     case llvm::Instruction::Trunc:
     case llvm::Instruction::ZExt:
-      return nodes_.make({CLINST_ZEXT, bits(value), operand(instruction, 0), 0, 0, 0});
+      return nodes_.resized(operand(instruction, 0), bits(value));
     case llvm::Instruction::SExt:
       return nodes_.make({CLINST_SEXT, bits(value), operand(instruction, 0), 0, 0, 0});
     case llvm::Instruction::ICmp:
@@ -174,28 +175,27 @@ uint32_t Expressions::make(Value *value) {
 
 uint32_t Expressions::compared(const llvm::ICmpInst &compare) {
   uint32_t a = value(compare.getOperand(0)), b = value(compare.getOperand(1));
-  auto less = [&](uint32_t op, uint32_t x, uint32_t y) { return nodes_.make({op, 1, x, y, 0, 0}); };
   switch (compare.getPredicate()) {
     case llvm::CmpInst::ICMP_EQ:
-      return less(CLINST_EQUAL, a, b);
+      return nodes_.compared(CLINST_EQUAL, a, b);
     case llvm::CmpInst::ICMP_NE:
-      return nodes_.inverse(less(CLINST_EQUAL, a, b));
+      return nodes_.inverse(nodes_.compared(CLINST_EQUAL, a, b));
     case llvm::CmpInst::ICMP_ULT:
-      return less(CLINST_ULESS, a, b);
+      return nodes_.compared(CLINST_ULESS, a, b);
     case llvm::CmpInst::ICMP_UGT:
-      return less(CLINST_ULESS, b, a);
+      return nodes_.compared(CLINST_ULESS, b, a);
     case llvm::CmpInst::ICMP_UGE:
-      return nodes_.inverse(less(CLINST_ULESS, a, b));
+      return nodes_.inverse(nodes_.compared(CLINST_ULESS, a, b));
     case llvm::CmpInst::ICMP_ULE:
-      return nodes_.inverse(less(CLINST_ULESS, b, a));
+      return nodes_.inverse(nodes_.compared(CLINST_ULESS, b, a));
     case llvm::CmpInst::ICMP_SLT:
-      return less(CLINST_SLESS, a, b);
+      return nodes_.compared(CLINST_SLESS, a, b);
     case llvm::CmpInst::ICMP_SGT:
-      return less(CLINST_SLESS, b, a);
+      return nodes_.compared(CLINST_SLESS, b, a);
     case llvm::CmpInst::ICMP_SGE:
-      return nodes_.inverse(less(CLINST_SLESS, a, b));
+      return nodes_.inverse(nodes_.compared(CLINST_SLESS, a, b));
     case llvm::CmpInst::ICMP_SLE:
-      return nodes_.inverse(less(CLINST_SLESS, b, a));
+      return nodes_.inverse(nodes_.compared(CLINST_SLESS, b, a));
     default:
       throw NotKnown();
   }
@@ -205,10 +205,9 @@ uint32_t Expressions::called(llvm::CallBase &call) {
   if (auto *extreme = llvm::dyn_cast<llvm::MinMaxIntrinsic>(&call)) {
     uint32_t a = value(extreme->getLHS()), b = value(extreme->getRHS());
     uint32_t op = extreme->isSigned() ? CLINST_SLESS : CLINST_ULESS;
-    uint32_t less = nodes_.make({op, 1, a, b, 0, 0});
     bool least = extreme->getIntrinsicID() == llvm::Intrinsic::smin ||
                  extreme->getIntrinsicID() == llvm::Intrinsic::umin;
-    return least ? nodes_.choice(less, a, b) : nodes_.choice(less, b, a);
+    return least ? nodes_.least(op, a, b) : nodes_.greatest(op, a, b);
   }
   auto query = query_of(call);
   if (!query) throw NotKnown();
@@ -260,7 +259,7 @@ uint32_t Expressions::edge(BasicBlock *from, BasicBlock *to) {
   for (auto &one : choice->cases()) {
     uint32_t number =
         nodes_.constant(one.getCaseValue()->getZExtValue(), bits(choice->getCondition()));
-    uint32_t equal = nodes_.make({CLINST_EQUAL, 1, of, number, 0, 0});
+    uint32_t equal = nodes_.compared(CLINST_EQUAL, of, number);
     uint32_t &side = one.getCaseSuccessor() == to ? taken : other;
     side = nodes_.either(side, equal);
   }

@@ -6,7 +6,6 @@
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/PostDominators.h>
 #include <llvm/Analysis/ScalarEvolution.h>
-#include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/InstrTypes.h>
 #include <llvm/IR/Instructions.h>
@@ -82,7 +81,8 @@ class Expressions {
   uint32_t strided(const Stride &stride);
   uint32_t turns_taken(const llvm::Loop *loop);
   uint32_t behind_turns(llvm::Instruction *instruction, const llvm::Loop *loop);
-  uint32_t at_exit(const Turns &turns, const std::vector<uint32_t> &values);
+  template <class Of>
+  uint32_t at_exit(const llvm::Loop *loop, Of &&of);
   uint32_t leaves(llvm::BasicBlock *from, llvm::BasicBlock *to, const llvm::Loop *loop);
   Turns &turns_of(const llvm::Loop *loop);
   uint32_t in_header(llvm::PHINode &phi);

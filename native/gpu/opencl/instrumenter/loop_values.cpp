@@ -40,22 +40,18 @@ class Expressions::OfEvolution : public llvm::SCEVVisitor<OfEvolution, uint32_t>
   uint32_t visitSignExtendExpr(const llvm::SCEVSignExtendExpr *one) {
     return nodes_.make({CLINST_SEXT, bits(one), visit(one->getOperand()), 0, 0, 0});
   }
-  uint32_t visitAddExpr(const llvm::SCEVAddExpr *all) { return fold(all, CLINST_ADD); }
-  uint32_t visitMulExpr(const llvm::SCEVMulExpr *all) { return fold(all, CLINST_MUL); }
+  uint32_t visitAddExpr(const llvm::SCEVAddExpr *all) { return folded(all, CLINST_ADD); }
+  uint32_t visitMulExpr(const llvm::SCEVMulExpr *all) { return folded(all, CLINST_MUL); }
   uint32_t visitUDivExpr(const llvm::SCEVUDivExpr *one) {
     const uint32_t a = visit(one->getLHS());
     return nodes_.binary(CLINST_UDIV, a, visit(one->getRHS()));
   }
-  uint32_t visitSMaxExpr(const llvm::SCEVSMaxExpr *all) { return extreme(all, CLINST_SLESS, true); }
-  uint32_t visitUMaxExpr(const llvm::SCEVUMaxExpr *all) { return extreme(all, CLINST_ULESS, true); }
-  uint32_t visitSMinExpr(const llvm::SCEVSMinExpr *all) {
-    return extreme(all, CLINST_SLESS, false);
-  }
-  uint32_t visitUMinExpr(const llvm::SCEVUMinExpr *all) {
-    return extreme(all, CLINST_ULESS, false);
-  }
+  uint32_t visitSMaxExpr(const llvm::SCEVSMaxExpr *all) { return greatest(all, CLINST_SLESS); }
+  uint32_t visitUMaxExpr(const llvm::SCEVUMaxExpr *all) { return greatest(all, CLINST_ULESS); }
+  uint32_t visitSMinExpr(const llvm::SCEVSMinExpr *all) { return least(all, CLINST_SLESS); }
+  uint32_t visitUMinExpr(const llvm::SCEVUMinExpr *all) { return least(all, CLINST_ULESS); }
   uint32_t visitSequentialUMinExpr(const llvm::SCEVSequentialUMinExpr *all) {
-    return extreme(all, CLINST_ULESS, false);
+    return least(all, CLINST_ULESS);
   }
   uint32_t visitAddRecExpr(const llvm::SCEVAddRecExpr *one) {
     if (!one->isAffine()) throw NotKnown();
@@ -78,23 +74,22 @@ class Expressions::OfEvolution : public llvm::SCEVVisitor<OfEvolution, uint32_t>
   uint32_t resized(const llvm::SCEVCastExpr *one) {
     return nodes_.resized(visit(one->getOperand()), bits(one));
   }
-  uint32_t fold(const llvm::SCEVNAryExpr *all, uint32_t op) {
+  template <class Step>
+  uint32_t fold(const llvm::SCEVNAryExpr *all, Step &&step) {
     bits(all);
     uint32_t result = visit(all->getOperand(0));
     for (size_t i = 1; i < all->getNumOperands(); i++)
-      result = nodes_.binary(op, result, visit(all->getOperand(i)));
+      result = step(result, visit(all->getOperand(i)));
     return result;
   }
-  uint32_t extreme(const llvm::SCEVNAryExpr *all, uint32_t less, bool greatest) {
-    bits(all);
-    uint32_t result = visit(all->getOperand(0));
-    for (size_t i = 1; i < all->getNumOperands(); i++) {
-      const uint32_t other = visit(all->getOperand(i));
-      const uint32_t is_less = nodes_.make({less, 1, result, other, 0, 0});
-      result =
-          greatest ? nodes_.choice(is_less, other, result) : nodes_.choice(is_less, result, other);
-    }
-    return result;
+  uint32_t folded(const llvm::SCEVNAryExpr *all, uint32_t op) {
+    return fold(all, [&](uint32_t a, uint32_t b) { return nodes_.binary(op, a, b); });
+  }
+  uint32_t least(const llvm::SCEVNAryExpr *all, uint32_t less) {
+    return fold(all, [&](uint32_t a, uint32_t b) { return nodes_.least(less, a, b); });
+  }
+  uint32_t greatest(const llvm::SCEVNAryExpr *all, uint32_t less) {
+    return fold(all, [&](uint32_t a, uint32_t b) { return nodes_.greatest(less, a, b); });
   }
 
   Expressions &of_;
@@ -183,14 +178,14 @@ uint32_t Expressions::strided(const Stride &stride) {
     end = nodes_.binary(CLINST_ADD, end, sign);
   }
   const bool reaches_end = llvm::ICmpInst::isLE(stays);
-  const uint32_t again =
-      reaches_end ? nodes_.inverse(nodes_.less(end, start)) : nodes_.less(start, end);
+  const uint32_t again = reaches_end ? nodes_.inverse(nodes_.compared(CLINST_ULESS, end, start))
+                                     : nodes_.compared(CLINST_ULESS, start, end);
   const uint32_t last = reaches_end ? end : nodes_.binary(CLINST_SUB, end, one);
   const uint32_t way = nodes_.binary(CLINST_SUB, last, start);
   const uint32_t count = nodes_.binary(CLINST_ADD, nodes_.binary(CLINST_UDIV, way, step), one);
-  const uint32_t moves = nodes_.less(zero, step);
-  const uint32_t ends = nodes_.inverse(
-      nodes_.less(nodes_.binary(CLINST_SUB, top, step), last));  // last + step <= top
+  const uint32_t moves = nodes_.compared(CLINST_ULESS, zero, step);
+  const uint32_t ends = nodes_.inverse(nodes_.compared(
+      CLINST_ULESS, nodes_.binary(CLINST_SUB, top, step), last));  // last + step <= top
   return nodes_.choice(again, nodes_.provided(nodes_.both(moves, ends), count), zero);
 }
 
@@ -233,16 +228,21 @@ Expressions::Turns &Expressions::turns_of(const llvm::Loop *loop) {
     turn.before = &turn == &turns.all.front() ? nullptr : &turn - 1;
     InTurn in(*this, &turn);
     uint32_t ends = nodes_.constant(0, 1);
-    for (const auto &exit : exits)
-      ends = nodes_.either(ends, edge(const_cast<llvm::BasicBlock *>(exit.first),
-                                      const_cast<llvm::BasicBlock *>(exit.second)));
+    for (const auto &exit : exits) ends = nodes_.either(ends, edge(exit.first, exit.second));
     turns.ends.push_back(ends);
   }
   return turns;
 }
 
-// The value of the turn in which the loop is left.
-uint32_t Expressions::at_exit(const Turns &turns, const std::vector<uint32_t> &values) {
+// What `of` gives in the turn in which the loop is left.
+template <class Of>
+uint32_t Expressions::at_exit(const llvm::Loop *loop, Of &&of) {
+  Turns &turns = turns_of(loop);
+  std::vector<uint32_t> values;
+  for (Turn &turn : turns.all) {
+    InTurn in(*this, &turn);
+    values.push_back(of(values.size()));
+  }
   uint32_t result = nodes_.provided(turns.ends.back(), values.back());
   for (size_t t = values.size() - 1; t-- > 0;)
     result = nodes_.choice(turns.ends[t], values[t], result);
@@ -250,31 +250,16 @@ uint32_t Expressions::at_exit(const Turns &turns, const std::vector<uint32_t> &v
 }
 
 uint32_t Expressions::behind_turns(llvm::Instruction *instruction, const llvm::Loop *loop) {
-  Turns &turns = turns_of(loop);
-  std::vector<uint32_t> values;
-  for (Turn &turn : turns.all) {
-    InTurn in(*this, &turn);
-    values.push_back(value(instruction));
-  }
-  return at_exit(turns, values);
+  return at_exit(loop, [&](size_t) { return value(instruction); });
 }
 
 // Whether the loop is left by this edge.
 uint32_t Expressions::leaves(llvm::BasicBlock *from, llvm::BasicBlock *to, const llvm::Loop *loop) {
-  Turns &turns = turns_of(loop);
-  std::vector<uint32_t> taken;
-  for (Turn &turn : turns.all) {
-    InTurn in(*this, &turn);
-    taken.push_back(edge(from, to));
-  }
-  return at_exit(turns, taken);
+  return at_exit(loop, [&](size_t) { return edge(from, to); });
 }
 
 uint32_t Expressions::turns_taken(const llvm::Loop *loop) {
-  const Turns &turns = turns_of(loop);
-  std::vector<uint32_t> numbers;
-  for (size_t t = 0; t < turns.all.size(); t++) numbers.push_back(nodes_.constant(t, 32));
-  return at_exit(turns, numbers);
+  return at_exit(loop, [&](size_t number) { return nodes_.constant(number, 32); });
 }
 
 uint32_t Expressions::in_header(llvm::PHINode &phi) {

@@ -23,7 +23,14 @@ class Nodes {
   uint32_t binary(uint32_t op, uint32_t a, uint32_t b) {
     return make({op, list_[a].bits, a, b, 0, 0});
   }
-  uint32_t less(uint32_t a, uint32_t b) { return make({CLINST_ULESS, 1, a, b, 0, 0}); }
+  uint32_t compared(uint32_t op, uint32_t a, uint32_t b) { return make({op, 1, a, b, 0, 0}); }
+  // The least or the greatest by the order of `less`.
+  uint32_t least(uint32_t less, uint32_t a, uint32_t b) {
+    return choice(compared(less, a, b), a, b);
+  }
+  uint32_t greatest(uint32_t less, uint32_t a, uint32_t b) {
+    return choice(compared(less, a, b), b, a);
+  }
   uint32_t resized(uint32_t a, unsigned bits) {
     return list_[a].bits == bits ? a : make({CLINST_ZEXT, bits, a, 0, 0, 0});
   }

@@ -3,8 +3,8 @@
 
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/Module.h>
 
+#include "built_ins.h"
 #include "trip_counts.h"
 #include "versions.h"
 
@@ -30,17 +30,8 @@ llvm::SmallSetVector<llvm::PHINode *, 8> merges_of(Value *counter) {
 
 // The highest bit of a local id.
 Value *zero(llvm::Function &function) {
-  llvm::Module &module = *function.getParent();
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
-  auto *size = module.getDataLayout().getIntPtrType(module.getContext());
-  auto callee = module.getOrInsertFunction("_Z12get_local_idj", size, builder.getInt32Ty());
-  auto *call = builder.CreateCall(callee, {builder.getInt32(0)});
-  call->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-  auto *query = llvm::cast<llvm::Function>(callee.getCallee());
-  query->setCallingConv(llvm::CallingConv::SPIR_FUNC);
-  query->setDoesNotThrow();
-  query->setDoesNotAccessMemory();
-  return builder.CreateLShr(builder.CreateZExt(call, builder.getInt64Ty()), 63);
+  return builder.CreateLShr(query(builder, "get_local_id", 0), 63);
 }
 
 }  // namespace
