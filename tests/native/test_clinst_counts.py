@@ -617,6 +617,39 @@ kernel void unbounded(global int *data, int n) {
   while (data[n] != 1)
     if (data[n] > 5) data[n] -= n;
 }
+kernel void strided(global int *data, uint n) {
+  const uint end = data[1];
+  for (uint i = data[0]; i < end; i += n)
+    if (data[i] > 0) data[i] = get_global_id(0);
+}
+kernel void halved(global int *data, int n) {
+  for (int s = n; s > 0; s /= 2)
+    if (data[s] > 0) data[s] = get_global_id(0);
+}
+kernel void hailstones(global int *data, uint n) {
+  while (n != 1) {
+    if (data[n & 7] > 0) data[n & 7] = get_global_id(0);
+    n = n & 1 ? 3 * n + 1 : n / 2;
+  }
+}
+kernel void longer(global int *data, ulong n) {
+  const ulong end = data[1];
+  for (ulong i = data[0]; i < end; i += n)
+    if (data[i] > 0) data[i] = get_global_id(0);
+}
+kernel void left(global int *data, int n) {
+  const int end = data[1];
+  for (int i = data[0]; i < end; i += n)
+    if (data[i] > 0) break;
+}
+kernel void untested(global int *data, uint n) {
+  const uint end = data[1];
+  for (uint i = data[0];;) {
+    i += n;
+    if (data[i & 7] > 0) continue;
+    if (i > end) break;
+  }
+}
 """
 
 
@@ -635,4 +668,14 @@ def test_counters_are_32_bits_wide_where_more_cannot_be_reached(tmp_path: Path) 
     for kernel in text.split("define ")[1:]:
         name = re.search(r"@(\w+)", kernel)[1]
         widths[name] = set(re.findall(r"%xpuprof\.count\S* = phi i(\d+)", kernel))
-    assert widths == {"bounded": {"32"}, "nest": {"64"}, "unbounded": {"64"}}
+    assert widths == {
+        "bounded": {"32"},
+        "nest": {"64"},
+        "unbounded": {"64"},
+        "strided": {"32"},
+        "halved": {"32"},
+        "hailstones": {"32"},
+        "longer": {"64"},
+        "left": {"64", "8"},
+        "untested": {"64"},
+    }

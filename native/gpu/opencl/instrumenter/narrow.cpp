@@ -6,12 +6,13 @@
 #include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
-#include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/Support/MathExtras.h>
 
 #include <limits>
 #include <vector>
+
+#include "loop_bounds.h"
 
 namespace clinst {
 namespace {
@@ -50,28 +51,15 @@ Web web_of(Value *result) {
   return web;
 }
 
-// How often a work-item executes the block at most; the largest number if that is unknown.
-uint64_t most_executions(llvm::BasicBlock *block, llvm::LoopInfo &loops,
-                         llvm::ScalarEvolution &evolution) {
-  uint64_t product = 1;
-  for (llvm::Loop *loop = loops.getLoopFor(block); loop; loop = loop->getParentLoop()) {
-    auto *most =
-        llvm::dyn_cast<llvm::SCEVConstant>(evolution.getConstantMaxBackedgeTakenCount(loop));
-    const uint64_t again =
-        most ? most->getAPInt().getLimitedValue() : std::numeric_limits<uint64_t>::max();
-    product = llvm::SaturatingMultiply(product, llvm::SaturatingAdd(again, uint64_t{1}));
-  }
-  return product;
-}
-
-bool stays_narrow(const Web &web, llvm::LoopInfo &loops, llvm::ScalarEvolution &evolution) {
+bool stays_narrow(const Web &web, const llvm::DominatorTree &dominators, llvm::LoopInfo &loops,
+                  llvm::ScalarEvolution &evolution) {
   uint64_t sum = 0;
   for (const auto &part : web) {
     llvm::Instruction *instruction = part.first;
     for (Value *operand : instruction->operands()) {
       auto *constant = llvm::dyn_cast<llvm::ConstantInt>(operand);
       if (!constant) continue;
-      uint64_t times = most_executions(instruction->getParent(), loops, evolution);
+      uint64_t times = most_executions(instruction->getParent(), dominators, loops, evolution);
       if (llvm::isa<llvm::PHINode>(instruction)) times = 1;
       sum = llvm::SaturatingMultiplyAdd(constant->getZExtValue(), times, sum);
     }
@@ -124,6 +112,7 @@ void narrow_counters(llvm::Function &function, std::vector<Slot> &slots,
                      llvm::FunctionAnalysisManager &analyses) {
   llvm::ReturnInst *end = only_return(function);
   if (!end) return;
+  auto &dominators = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
   auto &evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
   llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
@@ -131,7 +120,7 @@ void narrow_counters(llvm::Function &function, std::vector<Slot> &slots,
   for (Slot &slot : slots) {
     if (slot.bits < 64) continue;
     Web web = web_of(slot.result);
-    if (web.empty() || !stays_narrow(web, loops, evolution)) continue;
+    if (web.empty() || !stays_narrow(web, dominators, loops, evolution)) continue;
     Value *narrow = narrowed(web, slot.result);
     llvm::IRBuilder<> builder(end);
     slot.result = builder.CreateZExt(narrow, builder.getInt64Ty());
