@@ -162,7 +162,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     return kernel.blocks[number[&block]].mix[XP_MIX_BARRIER] != 0;
   };
   std::set<uint32_t> varying;  // varying.h
-  if (warps.pocl && llvm::any_of(original, has_barrier)) {
+  if (warps.pocl ? llvm::any_of(original, has_barrier) : warps.sub_groups) {
     auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
     for (uint32_t p = 0; p < plan.probes.size(); p++) {
       if (!is_joint(edges[plan.probes[p]], loops, has_barrier)) varying.insert(p);
