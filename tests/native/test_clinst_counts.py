@@ -545,6 +545,40 @@ def test_regular_kernels_have_analytic_counts(tmp_path: Path) -> None:
     }
 
 
+NESTS = """
+kernel void windows(global int *data, int n, int m) {
+  const int t = get_local_id(0), size = get_local_size(0);
+  int i = get_global_id(0);
+  for (uint window = 0; window < (uint)n; window += size) {
+    if (i < n) data[i] = 0;
+    for (int k = 1; k < size; k *= 2)
+      if (t >= k) data[k] = 1;
+    i += size;
+    for (int j = t; j < m; j += size) data[j]++;
+    if (i == m || !(i < n && t > 3)) data[i] = 2;
+  }
+}
+kernel void narrows(global int *data, int n, int m) {
+  for (int i = get_global_id(0); i < n; i += m)
+    for (int j = i; j < n; j += m) data[j]++;
+}
+kernel void reads(global int *data, int n, int m) {
+  for (int i = get_global_id(0); i < n; i += m)
+    for (int j = 0; j < n; j += m)
+      if (data[j]) data[j]++;
+}
+"""
+
+
+def test_loops_in_loops_have_analytic_counts(tmp_path: Path) -> None:
+    """GIVEN loops with the same turns each time, and conditions on what a loop counts THEN the
+    launch tells the counts; not where the inner loop begins elsewhere each time, nor of data."""
+    source = tmp_path / "nests.cl"
+    source.write_text(NESTS)
+    kernels = instrument(source, tmp_path).kernels
+    assert {name for name, kernel in kernels.items() if kernel.analytic} == {"windows"}
+
+
 def test_probes_are_few(tmp_path: Path) -> None:
     """Straight code needs no counter, and a graph at most edges - blocks + 1."""
     kernels = instrument(KERNELS, tmp_path).kernels

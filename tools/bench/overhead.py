@@ -42,6 +42,7 @@ from xpuprof.engines.base import CpuEngine, CpuOptions, GpuOptions, Mode, Timer
 from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
 from xpuprof.engines.native import native_file
 from xpuprof.engines.registry import engine as cpu_engine
+from xpuprof.errors import XpuprofError
 from xpuprof.trace.clock import tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
 
@@ -232,7 +233,10 @@ def main() -> None:
     chosen = by_engine(names, arguments.engine or ["valgrind"])
     ways, rows = list(chosen), []
     for text in arguments.commands or defaults():
-        rows.append(measure(text, arguments.pairs, chosen))
+        try:
+            rows.append(measure(text, arguments.pairs, chosen))
+        except XpuprofError as error:
+            parser.error(str(error))
         if not arguments.json:
             show(rows[-1], ways, header=len(rows) == 1)
     if arguments.json:

@@ -129,6 +129,29 @@ kernel void halves(global int *record, int n, int m) {
     NOTE;
   }
 }
+// Loops in loops, and conditions on what they count.
+kernel void windows(global int *record, int n, int m) {
+  const int t = get_local_id(0), size = get_local_size(0);
+  int i = X;
+  for (uint window = 0; window < (uint)n; window += size) {
+    if (i < n) NOTE;
+    for (int k = 1; k < size; k *= 2) {
+      if (t >= k) NOTE;
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (t == size - 1) NOTE; else { NOTE; NOTE; }
+    i += size;
+    for (int j = t; j < m; j += size) NOTE;
+    if (t < m && window > 9) for (int j = n; j > m; j -= 3) if (j < 2 * m && Y != 1) NOTE;
+  }
+}
+// Conditions on what may wrap round before the loop ends, or stand still.
+kernel void comes_round(global int *record, int n, int m) {
+  for (uint k = 0; k < (uint)n; k += 2)
+    if (k * 0x8000000u < (uint)m) NOTE;
+  for (uint k = 0; k < (uint)n; k += 3)
+    if ((int)(k * (uint)m) >= 20) NOTE;
+}
 """
 )
 LAUNCHES = [
@@ -160,6 +183,13 @@ LAUNCHES = [
     ("halves", (300, 2), (100, 1), None, (7, 4)),
     ("halves", (8192,), (64,), None, (1000, 64)),
     ("halves", (60,), (1,), None, (-5, 1)),
+    ("windows", (128,), (64,), None, (300, 40)),
+    ("windows", (64, 4), (32, 2), None, (75, 3)),
+    ("windows", (60,), (20,), (7,), (0, 9)),
+    ("comes_round", (64,), (32,), None, (9, 5000)),
+    ("comes_round", (64,), (32,), None, (100, 5000)),
+    ("comes_round", (64,), (32,), None, (100, 0)),
+    ("comes_round", (64,), (32,), None, (100, -3)),
 ]
 
 

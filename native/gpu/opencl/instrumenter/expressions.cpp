@@ -92,17 +92,20 @@ void hoist_queries(llvm::Function &function) {
 // The width of which the program uses the value, if that is less than its own.
 static unsigned used_bits(const llvm::PHINode &phi) {
   using namespace llvm::PatternMatch;
+  const unsigned width = phi.getType()->getIntegerBitWidth();
   unsigned most = 0;
   for (const llvm::User *user : phi.users()) {
-    const llvm::APInt *mask;
+    const llvm::APInt *mask, *shift;
     if (llvm::isa<llvm::TruncInst>(user))
       most = std::max(most, user->getType()->getIntegerBitWidth());
     else if (match(user, m_And(m_Specific(&phi), m_APInt(mask))) && mask->isMask())
       most = std::max(most, mask->getActiveBits());
+    else if (match(user, m_Shl(m_Specific(&phi), m_APInt(shift))) && shift->ult(width))
+      most = std::max(most, width - static_cast<unsigned>(shift->getZExtValue()));
     else
       return 0;
   }
-  return most < phi.getType()->getIntegerBitWidth() ? most : 0;
+  return most < width ? most : 0;
 }
 
 static void narrow(llvm::PHINode &phi, unsigned bits) {
@@ -131,12 +134,20 @@ uint32_t Expressions::value(Value *value) {
   auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
   Turn *turn = instruction && in_turn(instruction->getParent()) ? turn_ : nullptr;
   auto &known = turn ? turn->values : values_;
+  if (instruction && !turn && varies_around(instruction)) throw NotKnown();
   if (auto found = known.find(value); found != known.end()) return found->second;
   if (!value->getType()->isIntegerTy() || bits(value) > 64) throw NotKnown();
   Visit visit(*this, value, turn);
   const bool behind_loop = instruction && !turn && loops_.getLoopFor(instruction->getParent());
   const uint32_t node = behind_loop ? left(instruction) : make(value);
   return known[value] = node;
+}
+
+bool Expressions::varies_around(llvm::Instruction *instruction) {
+  const llvm::Loop *around = turn_ ? turn_->loop->getOutermostLoop() : nullptr;
+  if (!around || !around->contains(instruction)) return false;
+  return !evolution_.isSCEVable(instruction->getType()) ||
+         !evolution_.isLoopInvariant(evolution_.getSCEV(instruction), around);
 }
 
 uint32_t Expressions::make(Value *value) {

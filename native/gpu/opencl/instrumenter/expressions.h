@@ -34,7 +34,7 @@ class Expressions {
   uint32_t value(llvm::Value *value);
   std::vector<Node> take() { return nodes_.take(); }
 
- private:
+ protected:
   // An iteration of a loop that is followed iteration by iteration.
   struct Turn {
     const llvm::Loop *loop;
@@ -52,9 +52,25 @@ class Expressions {
     const llvm::SCEVAddRecExpr *counter = nullptr;  // NULL: it has another one
     const llvm::SCEV *end;
   };
+  // The same, turned so that the counter rises to the end, compared as unsigned numbers up to top.
+  struct Way {
+    uint32_t start, end, step, top;
+    bool reaches_end;
+  };
   class OfEvolution;
   class Visit;
-  class InTurn;
+  // While it lives, values of the loop are those of this turn.
+  class InTurn {
+   public:
+    InTurn(Expressions &of, Turn *turn) : of_(of), before_(of.turn_) { of.turn_ = turn; }
+    ~InTurn() { of_.turn_ = before_; }
+    InTurn(const InTurn &) = delete;
+    InTurn &operator=(const InTurn &) = delete;
+
+   private:
+    Expressions &of_;
+    Turn *before_;
+  };
 
   // ---- expressions.cpp
   unsigned bits(llvm::Value *value) { return value->getType()->getIntegerBitWidth(); }
@@ -68,6 +84,8 @@ class Expressions {
   uint32_t edge(llvm::BasicBlock *from, llvm::BasicBlock *to);
   uint32_t reached(llvm::BasicBlock *block);
   uint32_t reach(llvm::BasicBlock *block);
+  // Whether a loop around the turn's own gives the value anew.
+  bool varies_around(llvm::Instruction *instruction);
   bool in_turn(const llvm::BasicBlock *block) const {
     return turn_ && turn_->loop->contains(block);
   }
@@ -78,7 +96,9 @@ class Expressions {
   uint32_t of_evolution(const llvm::SCEV *value);
   uint32_t trips(const llvm::Loop *loop);
   Stride stride_of(const llvm::Loop *loop);
-  uint32_t strided(const Stride &stride);
+  Way way_of(const Stride &stride);
+  uint32_t moves(const Way &way);
+  uint32_t strided(const Way &way);
   uint32_t turns_taken(const llvm::Loop *loop);
   uint32_t behind_turns(llvm::Instruction *instruction, const llvm::Loop *loop);
   template <class Of>

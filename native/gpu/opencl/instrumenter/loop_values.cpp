@@ -12,19 +12,6 @@ namespace clinst {
 
 using llvm::Value;
 
-// While it lives, values of the loop are those of this turn.
-class Expressions::InTurn {
- public:
-  InTurn(Expressions &of, Turn *turn) : of_(of), before_(of.turn_) { of.turn_ = turn; }
-  ~InTurn() { of_.turn_ = before_; }
-  InTurn(const InTurn &) = delete;
-  InTurn &operator=(const InTurn &) = delete;
-
- private:
-  Expressions &of_;
-  Turn *before_;
-};
-
 // The node of an expression, its loops left behind.
 class Expressions::OfEvolution : public llvm::SCEVVisitor<OfEvolution, uint32_t> {
  public:
@@ -120,7 +107,7 @@ uint32_t Expressions::trips(const llvm::Loop *loop) {
   const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
   if (!llvm::isa<llvm::SCEVCouldNotCompute>(count)) return trips_[loop] = of_evolution(count);
   const Stride stride = stride_of(loop);
-  return trips_[loop] = stride.counter ? strided(stride) : turns_taken(loop);
+  return trips_[loop] = stride.counter ? strided(way_of(stride)) : turns_taken(loop);
 }
 
 // The test by which the loop is left, in each turn, if it compares integers by their order.
@@ -157,36 +144,46 @@ Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
   return stride;
 }
 
-// For `for (i = start; i < end; i += step)` and the like, if i does not wrap round before the end.
-uint32_t Expressions::strided(const Stride &stride) {
+Expressions::Way Expressions::way_of(const Stride &stride) {
   auto stays = stride.stays;
-  uint32_t start = of_evolution(stride.counter->getStart()), end = of_evolution(stride.end);
-  uint32_t step = of_evolution(stride.counter->getStepRecurrence(evolution_));
-  const unsigned width = nodes_.bits(start);
-  const uint32_t zero = nodes_.constant(0, width), one = nodes_.constant(1, width);
-  const uint32_t top = nodes_.constant(~uint64_t{0} >> (64 - width), width);
-  auto inverted = [&](uint32_t node) { return nodes_.binary(CLINST_SUB, top, node); };
+  Way way{of_evolution(stride.counter->getStart()), of_evolution(stride.end), 0, 0, false};
+  way.step = of_evolution(stride.counter->getStepRecurrence(evolution_));
+  const unsigned width = nodes_.bits(way.start);
+  way.top = nodes_.constant(~uint64_t{0} >> (64 - width), width);
+  auto inverted = [&](uint32_t node) { return nodes_.binary(CLINST_SUB, way.top, node); };
   if (llvm::ICmpInst::isGT(stays) || llvm::ICmpInst::isGE(stays)) {
-    start = inverted(start);
-    end = inverted(end);
-    step = nodes_.binary(CLINST_SUB, zero, step);
+    way.start = inverted(way.start);
+    way.end = inverted(way.end);
+    way.step = nodes_.binary(CLINST_SUB, nodes_.constant(0, width), way.step);
     stays = llvm::CmpInst::getSwappedPredicate(stays);
   }
   if (llvm::CmpInst::isSigned(stays)) {
     const uint32_t sign = nodes_.constant(uint64_t{1} << (width - 1), width);
-    start = nodes_.binary(CLINST_ADD, start, sign);  // ranges stay ranges
-    end = nodes_.binary(CLINST_ADD, end, sign);
+    way.start = nodes_.binary(CLINST_ADD, way.start, sign);  // ranges stay ranges
+    way.end = nodes_.binary(CLINST_ADD, way.end, sign);
   }
-  const bool reaches_end = llvm::ICmpInst::isLE(stays);
-  const uint32_t again = reaches_end ? nodes_.inverse(nodes_.compared(CLINST_ULESS, end, start))
-                                     : nodes_.compared(CLINST_ULESS, start, end);
-  const uint32_t last = reaches_end ? end : nodes_.binary(CLINST_SUB, end, one);
-  const uint32_t way = nodes_.binary(CLINST_SUB, last, start);
-  const uint32_t count = nodes_.binary(CLINST_ADD, nodes_.binary(CLINST_UDIV, way, step), one);
-  const uint32_t moves = nodes_.compared(CLINST_ULESS, zero, step);
+  way.reaches_end = llvm::ICmpInst::isLE(stays);
+  return way;
+}
+
+uint32_t Expressions::moves(const Way &way) {
+  return nodes_.compared(CLINST_ULESS, nodes_.constant(0, nodes_.bits(way.step)), way.step);
+}
+
+// For `for (i = start; i < end; i += step)` and the like, if i does not wrap round before the end.
+uint32_t Expressions::strided(const Way &way) {
+  const unsigned width = nodes_.bits(way.start);
+  const uint32_t zero = nodes_.constant(0, width), one = nodes_.constant(1, width);
+  const uint32_t again = way.reaches_end
+                             ? nodes_.inverse(nodes_.compared(CLINST_ULESS, way.end, way.start))
+                             : nodes_.compared(CLINST_ULESS, way.start, way.end);
+  const uint32_t last = way.reaches_end ? way.end : nodes_.binary(CLINST_SUB, way.end, one);
+  const uint32_t length = nodes_.binary(CLINST_SUB, last, way.start);
+  const uint32_t count =
+      nodes_.binary(CLINST_ADD, nodes_.binary(CLINST_UDIV, length, way.step), one);
   const uint32_t ends = nodes_.inverse(nodes_.compared(
-      CLINST_ULESS, nodes_.binary(CLINST_SUB, top, step), last));  // last + step <= top
-  return nodes_.choice(again, nodes_.provided(nodes_.both(moves, ends), count), zero);
+      CLINST_ULESS, nodes_.binary(CLINST_SUB, way.top, way.step), last));  // last + step <= top
+  return nodes_.choice(again, nodes_.provided(nodes_.both(moves(way), ends), count), zero);
 }
 
 // ---- turn by turn -------------------------------------------------------------------------------
@@ -215,8 +212,7 @@ unsigned most_turns(const llvm::Loop &loop) {
 
 Expressions::Turns &Expressions::turns_of(const llvm::Loop *loop) {
   if (auto found = turns_.find(loop); found != turns_.end()) return found->second;
-  const bool is_simple = loop->isInnermost() && loop->isOutermost() && loop->getLoopLatch() &&
-                         loop->getLoopPredecessor();
+  const bool is_simple = loop->isInnermost() && loop->getLoopLatch() && loop->getLoopPredecessor();
   const unsigned most = is_simple ? most_turns(*loop) : 0;
   if (!most) throw NotKnown();
   Turns &turns = turns_[loop];
@@ -250,6 +246,7 @@ uint32_t Expressions::at_exit(const llvm::Loop *loop, Of &&of) {
 }
 
 uint32_t Expressions::behind_turns(llvm::Instruction *instruction, const llvm::Loop *loop) {
+  if (!loop->isOutermost()) throw NotKnown();  // it begins with what an earlier entry left
   return at_exit(loop, [&](size_t) { return value(instruction); });
 }
 
