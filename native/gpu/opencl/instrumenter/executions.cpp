@@ -23,6 +23,8 @@ Executions::Executions(llvm::Function &function, uint32_t n_args,
                        llvm::FunctionAnalysisManager &analyses)
     : Expressions(function, n_args, analyses), reducible_(is_reducible(function, loops_)) {}
 
+// Right as long as each addition stands in the block that it counts: no pass that merges or moves
+// them has run on the counters.
 uint32_t Executions::counted(Value *counter) {
   using namespace llvm::PatternMatch;
   if (!reducible_) throw NotKnown();

@@ -109,6 +109,9 @@ static unsigned used_bits(const llvm::PHINode &phi) {
 }
 
 static void narrow(llvm::PHINode &phi, unsigned bits) {
+  // The bits beyond are others now, so nothing is promised of them.
+  for (llvm::User *user : phi.users())
+    llvm::cast<llvm::Instruction>(user)->dropPoisonGeneratingFlags();
   llvm::Type *type = llvm::Type::getIntNTy(phi.getContext(), bits);
   llvm::PHINode *narrowed = llvm::IRBuilder<>(&phi).CreatePHI(type, phi.getNumIncomingValues());
   for (unsigned i = 0; i < phi.getNumIncomingValues(); i++) {

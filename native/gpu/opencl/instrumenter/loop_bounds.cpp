@@ -43,9 +43,16 @@ uint64_t state_bits(const llvm::Loop &loop, Value *goes_on) {
   return bits;
 }
 
+// The block that may leave the loop, the only one, if it does so once a turn: not in a loop within.
+llvm::BasicBlock *own_exit(const llvm::Loop &loop, const llvm::LoopInfo &loops) {
+  llvm::BasicBlock *exiting = loop.getExitingBlock();
+  return exiting && loops.getLoopFor(exiting) == &loop ? exiting : nullptr;
+}
+
 // A loop that only its own variables end has ended before they come to the same values again.
-uint64_t most_by_state(const llvm::Loop &loop, const llvm::DominatorTree &dominators) {
-  llvm::BasicBlock *exiting = loop.getExitingBlock(), *latch = loop.getLoopLatch();
+uint64_t most_by_state(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
+                       const llvm::LoopInfo &loops) {
+  llvm::BasicBlock *exiting = own_exit(loop, loops), *latch = loop.getLoopLatch();
   if (!exiting || !latch || !dominators.dominates(exiting, latch)) return kUnknown;
   auto *branch = llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator());
   if (!branch) return kUnknown;
@@ -55,11 +62,11 @@ uint64_t most_by_state(const llvm::Loop &loop, const llvm::DominatorTree &domina
 
 // For each entry of the loop, how often its back edges are taken at most.
 uint64_t most_turns(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
-                    llvm::ScalarEvolution &evolution) {
+                    const llvm::LoopInfo &loops, llvm::ScalarEvolution &evolution) {
   auto *most =
       llvm::dyn_cast<llvm::SCEVConstant>(evolution.getConstantMaxBackedgeTakenCount(&loop));
   return std::min(most ? most->getAPInt().getLimitedValue() : kUnknown,
-                  most_by_state(loop, dominators));
+                  most_by_state(loop, dominators, loops));
 }
 
 }  // namespace
@@ -68,8 +75,8 @@ uint64_t most_executions(llvm::BasicBlock *block, const llvm::DominatorTree &dom
                          llvm::LoopInfo &loops, llvm::ScalarEvolution &evolution) {
   uint64_t product = 1;
   for (llvm::Loop *loop = loops.getLoopFor(block); loop; loop = loop->getParentLoop()) {
-    uint64_t times = most_turns(*loop, dominators, evolution);
-    llvm::BasicBlock *exiting = loop->getExitingBlock();
+    uint64_t times = most_turns(*loop, dominators, loops, evolution);
+    llvm::BasicBlock *exiting = own_exit(*loop, loops);
     const bool not_in_last = exiting && dominators.properlyDominates(exiting, block);
     if (!not_in_last) times = llvm::SaturatingAdd(times, uint64_t{1});
     product = llvm::SaturatingMultiply(product, times);
