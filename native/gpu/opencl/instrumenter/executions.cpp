@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executions.h"
 
-#include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/ADT/SmallPtrSet.h>
-#include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/PatternMatch.h>
+
+#include "loop_bounds.h"
 
 namespace clinst {
 
 using llvm::BasicBlock;
 using llvm::Loop;
 using llvm::Value;
-
-static bool is_reducible(llvm::Function &function, llvm::LoopInfo &loops) {
-  llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
-  return !llvm::containsIrreducibleCFG<BasicBlock *>(order, loops);
-}
 
 Executions::Executions(llvm::Function &function, uint32_t n_args,
                        llvm::FunctionAnalysisManager &analyses)
@@ -102,9 +97,7 @@ bool Executions::is_fixed(const Stride &stride, const Loop *loop) {
 
 // How often the back edge of a loop is taken that ends by one test, made in each turn.
 uint32_t Executions::times_round(const Loop *loop) {
-  BasicBlock *exiting = loop->getExitingBlock(), *latch = loop->getLoopLatch();
-  if (!exiting || !latch || !dominators_.dominates(exiting, latch)) throw NotKnown();
-  if (loops_.getLoopFor(exiting) != loop) throw NotKnown();  // perhaps several tests a turn
+  if (!only_exit(*loop, dominators_, loops_)) throw NotKnown();
   const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
   const bool known = !llvm::isa<llvm::SCEVCouldNotCompute>(count);
   if (known ? !is_fixed(count, loop) : !is_fixed(stride_of(loop), loop)) throw NotKnown();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop_bounds.h"
 
+#include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/ADT/SmallPtrSet.h>
+#include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/Support/MathExtras.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -43,18 +46,11 @@ uint64_t state_bits(const llvm::Loop &loop, Value *goes_on) {
   return bits;
 }
 
-// The block that may leave the loop, the only one, if it does so once a turn: not in a loop within.
-llvm::BasicBlock *own_exit(const llvm::Loop &loop, const llvm::LoopInfo &loops) {
-  llvm::BasicBlock *exiting = loop.getExitingBlock();
-  return exiting && loops.getLoopFor(exiting) == &loop ? exiting : nullptr;
-}
-
 // A loop that only its own variables end has ended before they come to the same values again.
 uint64_t most_by_state(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
                        const llvm::LoopInfo &loops) {
-  llvm::BasicBlock *exiting = own_exit(loop, loops), *latch = loop.getLoopLatch();
-  if (!exiting || !latch || !dominators.dominates(exiting, latch)) return kUnknown;
-  auto *branch = llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator());
+  llvm::BasicBlock *exiting = only_exit(loop, dominators, loops);
+  auto *branch = exiting ? llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator()) : nullptr;
   if (!branch) return kUnknown;
   const uint64_t bits = state_bits(loop, branch->getCondition());
   return bits && bits < 64 ? (uint64_t{1} << bits) - 1 : kUnknown;
@@ -71,12 +67,26 @@ uint64_t most_turns(const llvm::Loop &loop, const llvm::DominatorTree &dominator
 
 }  // namespace
 
+bool is_reducible(llvm::Function &function, const llvm::LoopInfo &loops) {
+  llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
+  return !llvm::containsIrreducibleCFG<llvm::BasicBlock *>(order, loops);
+}
+
+llvm::BasicBlock *only_exit(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
+                            const llvm::LoopInfo &loops) {
+  llvm::BasicBlock *exiting = loop.getExitingBlock(), *latch = loop.getLoopLatch();
+  // One in a loop within may be passed several times a turn.
+  const bool decides = exiting && latch && dominators.dominates(exiting, latch) &&
+                       loops.getLoopFor(exiting) == &loop;
+  return decides ? exiting : nullptr;
+}
+
 uint64_t most_executions(llvm::BasicBlock *block, const llvm::DominatorTree &dominators,
                          llvm::LoopInfo &loops, llvm::ScalarEvolution &evolution) {
   uint64_t product = 1;
   for (llvm::Loop *loop = loops.getLoopFor(block); loop; loop = loop->getParentLoop()) {
     uint64_t times = most_turns(*loop, dominators, loops, evolution);
-    llvm::BasicBlock *exiting = own_exit(*loop, loops);
+    llvm::BasicBlock *exiting = only_exit(*loop, dominators, loops);
     const bool not_in_last = exiting && dominators.properlyDominates(exiting, block);
     if (!not_in_last) times = llvm::SaturatingAdd(times, uint64_t{1});
     product = llvm::SaturatingMultiply(product, times);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often loops turn at most, whatever their data.
+// Where loops end, and how often they turn at most, whatever their data.
 #pragma once
 
 #include <llvm/Analysis/LoopInfo.h>
@@ -8,8 +8,15 @@
 
 namespace clinst {
 
+// Whether all cycles are loops.
+bool is_reducible(llvm::Function &function, const llvm::LoopInfo &loops);
+
+// The block that decides in each turn whether the loop goes on, if nothing else does; or NULL.
+llvm::BasicBlock *only_exit(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
+                            const llvm::LoopInfo &loops);
+
 // How often a work-item that ends executes the block at most; the largest number if that is
-// unknown. The function has no irreducible cycles.
+// unknown. The function is reducible.
 uint64_t most_executions(llvm::BasicBlock *block, const llvm::DominatorTree &dominators,
                          llvm::LoopInfo &loops, llvm::ScalarEvolution &evolution);
 

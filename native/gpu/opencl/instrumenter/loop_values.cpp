@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "expressions.h"
+#include "loop_bounds.h"
 
 namespace clinst {
 
@@ -112,10 +113,10 @@ uint32_t Expressions::trips(const llvm::Loop *loop) {
 
 // The test by which the loop is left, in each turn, if it compares integers by their order.
 static const llvm::ICmpInst *only_test(const llvm::Loop *loop,
-                                       const llvm::DominatorTree &dominators) {
-  llvm::BasicBlock *exiting = loop->getExitingBlock(), *latch = loop->getLoopLatch();
-  if (!exiting || !latch || !dominators.dominates(exiting, latch)) return nullptr;
-  auto *branch = llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator());
+                                       const llvm::DominatorTree &dominators,
+                                       const llvm::LoopInfo &loops) {
+  llvm::BasicBlock *exiting = only_exit(*loop, dominators, loops);
+  auto *branch = exiting ? llvm::dyn_cast<llvm::BranchInst>(exiting->getTerminator()) : nullptr;
   if (!branch || !branch->isConditional()) return nullptr;
   auto *test = llvm::dyn_cast<llvm::ICmpInst>(branch->getCondition());
   const bool orders = test && test->isRelational() && test->getOperand(0)->getType()->isIntegerTy();
@@ -123,7 +124,7 @@ static const llvm::ICmpInst *only_test(const llvm::Loop *loop,
 }
 
 Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
-  const llvm::ICmpInst *test = only_test(loop, dominators_);
+  const llvm::ICmpInst *test = only_test(loop, dominators_, loops_);
   if (!test) return {};
   Stride stride;
   stride.stays = test->getPredicate();

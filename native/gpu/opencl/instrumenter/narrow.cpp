@@ -2,8 +2,6 @@
 #include "narrow.h"
 
 #include <llvm/ADT/MapVector.h>
-#include <llvm/ADT/PostOrderIterator.h>
-#include <llvm/Analysis/CFG.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/IR/IRBuilder.h>
@@ -115,8 +113,7 @@ void narrow_counters(llvm::Function &function, std::vector<Slot> &slots,
   auto &dominators = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
   auto &evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
-  llvm::ReversePostOrderTraversal<llvm::Function *> order(&function);
-  if (llvm::containsIrreducibleCFG<llvm::BasicBlock *>(order, loops)) return;
+  if (!is_reducible(function, loops)) return;
   for (Slot &slot : slots) {
     if (slot.bits < 64) continue;
     Web web = web_of(slot.result);
