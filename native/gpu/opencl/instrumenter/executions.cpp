@@ -55,13 +55,10 @@ uint32_t Executions::executions(BasicBlock *block) {
   return nodes_.binary(CLINST_MUL, product, nodes_.resized(reached(block), 64));
 }
 
-// In how many turns of the loop, for each entry, the block is reached, which is the loop's own or
-// the header of a loop within.
+// The iterations, for each entry of the loop, that reach the block: one of the loop's own, or the
+// header of an inner loop.
 uint32_t Executions::turns(BasicBlock *block, const Loop *loop) {
-  const bool countable =
-      !llvm::isa<llvm::SCEVCouldNotCompute>(evolution_.getBackedgeTakenCount(loop)) ||
-      stride_of(loop).counter;
-  if (!countable) return turns_followed(block, loop);
+  if (!known_trips(loop) && !stride_of(loop).counter) return turns_followed(block, loop);
   uint32_t sum = nodes_.constant(0, 64);
   for (const Span &span : spans_of(block, loop)) {
     const uint32_t any = nodes_.both(span.holds, nodes_.compared(CLINST_ULESS, span.from, span.to));
@@ -95,12 +92,11 @@ bool Executions::is_fixed(const Stride &stride, const Loop *loop) {
          is_fixed(stride.counter->getStepRecurrence(evolution_), loop);
 }
 
-// How often the back edge of a loop is taken that ends by one test, made in each turn.
+// The backedge-taken count of a loop with one exit, tested in every iteration.
 uint32_t Executions::times_round(const Loop *loop) {
   if (!only_exit(*loop, dominators_, loops_)) throw NotKnown();
-  const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
-  const bool known = !llvm::isa<llvm::SCEVCouldNotCompute>(count);
-  if (known ? !is_fixed(count, loop) : !is_fixed(stride_of(loop), loop)) throw NotKnown();
+  const llvm::SCEV *count = known_trips(loop);
+  if (count ? !is_fixed(count, loop) : !is_fixed(stride_of(loop), loop)) throw NotKnown();
   return nodes_.resized(trips(loop), 64);
 }
 
@@ -120,7 +116,7 @@ Executions::Spans Executions::spans_of(BasicBlock *block, const Loop *loop) {
   }
   Spans spans = spans_of(before, loop);
   if (always) return spans;
-  const Loop *own = loops_.getLoopFor(block);  // perhaps one within, of which it is the header
+  const Loop *own = loops_.getLoopFor(block);  // perhaps an inner one, of which it is the header
   for (BasicBlock *other : predecessors(block))
     if (other != before && (own == loop || !own->contains(other))) throw NotKnown();
   if (before == loop->getExitingBlock()) {
@@ -132,9 +128,8 @@ Executions::Spans Executions::spans_of(BasicBlock *block, const Loop *loop) {
   return where(std::move(spans), branch->getCondition(), branch->getSuccessor(0) == block, loop);
 }
 
-template <class Spans>
-static Spans without(Spans all, Spans some) {
-  for (auto &span : some) {
+Executions::Spans Executions::without(Spans all, Spans some) {
+  for (Span &span : some) {
     span.less = !span.less;
     all.push_back(span);
   }
@@ -158,24 +153,15 @@ Executions::Spans Executions::where(Spans spans, Value *condition, bool holds, c
 Executions::Spans Executions::where(Spans spans, const llvm::ICmpInst &test, bool holds,
                                     const Loop *loop) {
   using llvm::CmpInst;
-  Stride stride;
-  stride.stays = holds ? test.getPredicate() : test.getInversePredicate();
-  const llvm::SCEV *counter = evolution_.getSCEV(test.getOperand(0));
-  stride.end = evolution_.getSCEV(test.getOperand(1));
-  if (is_fixed(counter, loop) && is_fixed(stride.end, loop)) {
+  if (llvm::all_of(test.operands(),
+                   [&](Value *of) { return is_fixed(evolution_.getSCEV(of), loop); })) {
     const uint32_t fulfilled = compared(test);
     for (Span &span : spans)
       span.holds = nodes_.both(span.holds, holds ? fulfilled : nodes_.inverse(fulfilled));
     return spans;
   }
-  if (evolution_.isLoopInvariant(counter, loop)) {
-    std::swap(counter, stride.end);
-    stride.stays = CmpInst::getSwappedPredicate(stride.stays);
-  }
-  stride.counter = llvm::dyn_cast<llvm::SCEVAddRecExpr>(counter);
-  if (!stride.counter || stride.counter->getLoop() != loop || !stride.counter->isAffine() ||
-      !is_fixed(stride, loop))
-    throw NotKnown();
+  const Stride stride = tested(test, holds, loop);
+  if (!stride.counter || !is_fixed(stride, loop)) throw NotKnown();
   if (!test.isEquality()) return where(std::move(spans), stride, loop);
   Stride least = stride, less = stride;
   least.stays = CmpInst::ICMP_SLE;
@@ -184,7 +170,7 @@ Executions::Spans Executions::where(Spans spans, const llvm::ICmpInst &test, boo
   return stride.stays == CmpInst::ICMP_EQ ? equal : without(std::move(spans), std::move(equal));
 }
 
-// A test of what rises or falls holds from the first turn up to some turn, or from some turn on.
+// A test of a value that only rises, or only falls, holds up to some iteration or from one on.
 Executions::Spans Executions::where(Spans spans, const Stride &test, const Loop *loop) {
   const bool falls = evolution_.isKnownNegative(test.counter->getStepRecurrence(evolution_));
   const bool below = llvm::ICmpInst::isLT(test.stays) || llvm::ICmpInst::isLE(test.stays);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters as sums over the blocks that increment them. So they are known in loops within loops and
-// under conditions in loops, where a counter's value has no expression of its own.
+// Counters as sums over the blocks that increment them. This covers nested loops and conditions in
+// loops, where a counter's value has no expression of its own.
 #pragma once
 
 #include "expressions.h"
@@ -26,6 +26,7 @@ class Executions : public Expressions {
   uint32_t executions(llvm::BasicBlock *block);
   uint32_t turns(llvm::BasicBlock *block, const llvm::Loop *loop);
   uint32_t turns_followed(llvm::BasicBlock *block, const llvm::Loop *loop);
+  static Spans without(Spans all, Spans some);
   Spans spans_of(llvm::BasicBlock *block, const llvm::Loop *loop);
   Spans where(Spans spans, llvm::Value *condition, bool holds, const llvm::Loop *loop);
   Spans where(Spans spans, const llvm::ICmpInst &test, bool holds, const llvm::Loop *loop);

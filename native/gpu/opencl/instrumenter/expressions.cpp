@@ -109,7 +109,7 @@ static unsigned used_bits(const llvm::PHINode &phi) {
 }
 
 static void narrow(llvm::PHINode &phi, unsigned bits) {
-  // The bits beyond are others now, so nothing is promised of them.
+  // The upper bits change, so flags that promise something about them no longer hold.
   for (llvm::User *user : phi.users())
     llvm::cast<llvm::Instruction>(user)->dropPoisonGeneratingFlags();
   llvm::Type *type = llvm::Type::getIntNTy(phi.getContext(), bits);

@@ -46,13 +46,13 @@ class Expressions {
     std::vector<Turn> all;
     std::vector<uint32_t> ends;  // whether the loop is left in this turn, if reached
   };
-  // The test of a loop that a counter leaves at an end.
+  // A test of what a loop counts against an end.
   struct Stride {
     llvm::CmpInst::Predicate stays;
-    const llvm::SCEVAddRecExpr *counter = nullptr;  // NULL: it has another one
+    const llvm::SCEVAddRecExpr *counter = nullptr;  // NULL: the test is another one
     const llvm::SCEV *end;
   };
-  // The same, turned so that the counter rises to the end, compared as unsigned numbers up to top.
+  // The same, normalised: the counter rises to `end`, in unsigned order, and is at most `top`.
   struct Way {
     uint32_t start, end, step, top;
     bool reaches_end;
@@ -84,7 +84,7 @@ class Expressions {
   uint32_t edge(llvm::BasicBlock *from, llvm::BasicBlock *to);
   uint32_t reached(llvm::BasicBlock *block);
   uint32_t reach(llvm::BasicBlock *block);
-  // Whether a loop around the turn's own gives the value anew.
+  // Whether the value changes in a loop that encloses the turn's loop.
   bool varies_around(llvm::Instruction *instruction);
   bool in_turn(const llvm::BasicBlock *block) const {
     return turn_ && turn_->loop->contains(block);
@@ -95,7 +95,9 @@ class Expressions {
   uint32_t left(llvm::Instruction *instruction);
   uint32_t of_evolution(const llvm::SCEV *value);
   uint32_t trips(const llvm::Loop *loop);
+  const llvm::SCEV *known_trips(const llvm::Loop *loop);
   Stride stride_of(const llvm::Loop *loop);
+  Stride tested(const llvm::ICmpInst &test, bool holds, const llvm::Loop *loop);
   Way way_of(const Stride &stride);
   uint32_t moves(const Way &way);
   uint32_t strided(const Way &way);

@@ -24,7 +24,7 @@ bool only_computes(const llvm::Instruction &instruction) {
                    llvm::FreezeInst>(instruction);
 }
 
-// The bits of the variables that alone decide whether the loop goes on; none: other things do, too.
+// The bits of the loop's variables that decide whether it goes on; 0: something else decides, too.
 uint64_t state_bits(const llvm::Loop &loop, Value *goes_on) {
   llvm::SmallPtrSet<Value *, 16> seen;
   std::vector<Value *> left{goes_on};
@@ -46,7 +46,7 @@ uint64_t state_bits(const llvm::Loop &loop, Value *goes_on) {
   return bits;
 }
 
-// A loop that only its own variables end has ended before they come to the same values again.
+// A loop whose exit depends on its own variables alone ends before these repeat a state.
 uint64_t most_by_state(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
                        const llvm::LoopInfo &loops) {
   llvm::BasicBlock *exiting = only_exit(loop, dominators, loops);
@@ -75,7 +75,7 @@ bool is_reducible(llvm::Function &function, const llvm::LoopInfo &loops) {
 llvm::BasicBlock *only_exit(const llvm::Loop &loop, const llvm::DominatorTree &dominators,
                             const llvm::LoopInfo &loops) {
   llvm::BasicBlock *exiting = loop.getExitingBlock(), *latch = loop.getLoopLatch();
-  // One in a loop within may be passed several times a turn.
+  // A block of an inner loop may run several times per iteration.
   const bool decides = exiting && latch && dominators.dominates(exiting, latch) &&
                        loops.getLoopFor(exiting) == &loop;
   return decides ? exiting : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where loops end, and how often they turn at most, whatever their data.
+// Loop exits, and upper bounds on trip counts that hold for any data.
 #pragma once
 
 #include <llvm/Analysis/LoopInfo.h>

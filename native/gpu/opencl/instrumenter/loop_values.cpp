@@ -103,10 +103,15 @@ uint32_t Expressions::left(llvm::Instruction *instruction) {
 
 // ---- trip counts --------------------------------------------------------------------------------
 
+// NULL: scalar evolution does not know it.
+const llvm::SCEV *Expressions::known_trips(const llvm::Loop *loop) {
+  const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
+  return llvm::isa<llvm::SCEVCouldNotCompute>(count) ? nullptr : count;
+}
+
 uint32_t Expressions::trips(const llvm::Loop *loop) {
   if (auto found = trips_.find(loop); found != trips_.end()) return found->second;
-  const llvm::SCEV *count = evolution_.getBackedgeTakenCount(loop);
-  if (!llvm::isa<llvm::SCEVCouldNotCompute>(count)) return trips_[loop] = of_evolution(count);
+  if (const llvm::SCEV *count = known_trips(loop)) return trips_[loop] = of_evolution(count);
   const Stride stride = stride_of(loop);
   return trips_[loop] = stride.counter ? strided(way_of(stride)) : turns_taken(loop);
 }
@@ -123,17 +128,13 @@ static const llvm::ICmpInst *only_test(const llvm::Loop *loop,
   return orders ? test : nullptr;
 }
 
-Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
-  const llvm::ICmpInst *test = only_test(loop, dominators_, loops_);
-  if (!test) return {};
+// The test as it holds, or does not, with the loop's counter on its left.
+Expressions::Stride Expressions::tested(const llvm::ICmpInst &test, bool holds,
+                                        const llvm::Loop *loop) {
   Stride stride;
-  stride.stays = test->getPredicate();
-  auto *branch = llvm::cast<llvm::BranchInst>(loop->getExitingBlock()->getTerminator());
-  if (!loop->contains(branch->getSuccessor(0))) {
-    stride.stays = llvm::CmpInst::getInversePredicate(stride.stays);
-  }
-  const llvm::SCEV *counter = evolution_.getSCEV(test->getOperand(0));
-  stride.end = evolution_.getSCEV(test->getOperand(1));
+  stride.stays = holds ? test.getPredicate() : test.getInversePredicate();
+  const llvm::SCEV *counter = evolution_.getSCEV(test.getOperand(0));
+  stride.end = evolution_.getSCEV(test.getOperand(1));
   if (evolution_.isLoopInvariant(counter, loop)) {
     std::swap(counter, stride.end);
     stride.stays = llvm::CmpInst::getSwappedPredicate(stride.stays);
@@ -143,6 +144,13 @@ Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
       evolution_.isLoopInvariant(stride.end, loop))
     stride.counter = evolves;
   return stride;
+}
+
+Expressions::Stride Expressions::stride_of(const llvm::Loop *loop) {
+  const llvm::ICmpInst *test = only_test(loop, dominators_, loops_);
+  if (!test) return {};
+  auto *branch = llvm::cast<llvm::BranchInst>(loop->getExitingBlock()->getTerminator());
+  return tested(*test, loop->contains(branch->getSuccessor(0)), loop);
 }
 
 Expressions::Way Expressions::way_of(const Stride &stride) {

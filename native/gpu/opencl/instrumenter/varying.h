@@ -11,7 +11,7 @@ namespace clinst {
 // PoCL keeps a variable across a barrier for each work-item only if it finds that it varies. It
 // looks at the values and the branches before a loop, not at the one by which the loop is left: the
 // turns of `for (i = n; i > 0; i -= id)`, counted from 0 by 1, are the same for all. Intel's
-// compiler keeps one for all work-items of a vector that counts a loop under a condition in a loop.
+// compiler keeps one value per vector of work-items where a loop lies under a condition in a loop.
 // So counters start at a zero that depends on the work-item's id.
 void make_varying(llvm::Function &function, const std::vector<Slot> &slots);
 
