@@ -494,7 +494,7 @@ ANSWERS = {
     "empty": (b"", "the instrumenter's answer cannot be read"),
     "foreign": (b"HTTP/1.1 200 OK\r\n\r\n", "the instrumenter's answer cannot be read"),
     "refusing": (
-        b"XPI1" + (5).to_bytes(8, "little") + b"sorry" + bytes(8 + 4 + 4 + 8 + 4),
+        b"XPI1" + (5).to_bytes(8, "little") + b"sorry" + bytes(8 + 4 + 4 + 8 + 4 + 8),
         "sorry",
     ),
     "lying about lengths": (

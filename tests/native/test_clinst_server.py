@@ -80,7 +80,7 @@ class Response:
             assert self.number() == self.number() == 0
             self.kernels.append((name.decode(), n_args, n_blocks, n_probes))
         self.included = [self.text() for _ in range(self.number())]
-        self.log, self.computes_only = self.text(), self.number()
+        self.log, self.computes_only, self.sub_groups = self.text(), self.number(), self.text()
         assert self.at == len(data)
 
     def number(self) -> int:
@@ -467,6 +467,7 @@ def test_a_binary_is_made_natively(
             assert not answer.reason, answer.reason
             assert answer.module.startswith(b"\x7fELF") and b".ocl.obj" in answer.module
             assert answer.computes_only == (not calls) and b"Done." in answer.log
+            assert answer.sub_groups.startswith(b"k:" if flags & UNCHANGED else b"")
             assert ask(path, message) == first
         failing = request(b"kernel void k(", flags=BINARY | UNCHANGED, device=device)
         assert b"does not build" in Response(ask(path, failing)).reason

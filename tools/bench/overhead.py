@@ -38,7 +38,7 @@ from statistics import median
 
 import numpy as np
 
-from xpuprof.engines.base import CpuEngine, CpuOptions, GpuOptions, Mode, Timer
+from xpuprof.engines.base import Ahead, CpuEngine, CpuOptions, GpuOptions, Mode, Timer
 from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
 from xpuprof.engines.native import native_file
 from xpuprof.engines.registry import engine as cpu_engine
@@ -132,9 +132,9 @@ def native(command: list[str]) -> Cost:
 
 
 @contextmanager
-def cold_caches(command: list[str]) -> Iterator[GpuOptions]:
+def cold_caches(command: list[str], engine: str) -> Iterator[GpuOptions]:
     """Caches of the runtime and the instrumenter that have seen the first run of `xpuprof run`, and
-    what this run left for the profile."""
+    what this run left for the profile under `engine`."""
     kept = dict(os.environ)
     with tempfile.TemporaryDirectory() as name:
         os.environ["XDG_CACHE_HOME"] = name
@@ -142,7 +142,7 @@ def cold_caches(command: list[str]) -> Iterator[GpuOptions]:
         first, ahead = Path(name) / "first", Path(name) / "ahead"
         first.mkdir()
         ahead.mkdir()
-        options = GpuOptions(ahead=ahead)
+        options = GpuOptions(ahead=Ahead(ahead, engine))
         try:
             ours = OpenCl().environment("time", "async", first, options)
             once(command, dict(os.environ) | ours)
@@ -157,7 +157,7 @@ def under(command: list[str], way: Way) -> Cost:
     opencl, options = OpenCl(), GpuOptions()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         if way.cold:
-            options = stack.enter_context(cold_caches(command))
+            options = stack.enter_context(cold_caches(command, way.engine))
         folder = Path(name)
         env = dict(os.environ) | {"XPUPROF_DIR": name, "XPUPROF_MODE": way.mode}
         if way.gpu:

@@ -53,7 +53,8 @@ def response() -> bytes:
     kernel += struct.pack("<II", 1, 0) + struct.pack("<IIii", 1, 1, 0, 1)
     kernel += struct.pack("<I5IQ", 1, 0, 32, 0, 0, 0, 7) + struct.pack("<I3I", 1, 0, 0, 32)
     kernel += struct.pack("<IIIII", 1, 3, 0, 1, 0)
-    return MAGIC + text(b"") + text(b"BC") + struct.pack("<I", 1) + kernel + bytes(4)
+    behind = bytes(4) + text(b"said") + bytes(4) + text(b"k:8")
+    return MAGIC + text(b"") + text(b"BC") + struct.pack("<I", 1) + kernel + behind
 
 
 def pairs(*values: float) -> bytes:

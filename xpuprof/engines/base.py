@@ -61,6 +61,16 @@ class CpuOptions:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What ties a native execution to the profile after it."""
+
+    folder: Path
+    """Where the native execution leaves what the profile may prepare while the program starts."""
+    cpu: str
+    """The name of the profile's CPU engine, which decides what processor the program sees."""
+
+
+@dataclass(frozen=True)
 class GpuOptions:
     """What a GPU engine instruments."""
 
@@ -68,9 +78,8 @@ class GpuOptions:
     """Kernel specification (`2-8@gemm.*,100-`); empty: every launch."""
     memory: bool = False
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
-    ahead: Path | None = None
-    """Folder in which a native execution leaves what the profile after it may prepare while the
-    program starts; None: there is no such pair."""
+    ahead: Ahead | None = None
+    """None: there is no such pair."""
 
 
 @dataclass(frozen=True)

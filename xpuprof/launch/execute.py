@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xpuprof.engines.base import CpuEngine, GpuEngine, Mode, Timer
+from xpuprof.engines.base import Ahead, CpuEngine, GpuEngine, Mode, Timer
 from xpuprof.engines.filters import EVERYTHING, VARIABLES, Filters, check_engines
 from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
@@ -48,7 +48,7 @@ class Program:
     """argv[0] of the program, as the user named it; empty: its path."""
     max_size: int | None = None
     """Bytes of an execution's traces at which its recording ends; None: no limit."""
-    ahead: Path | None = None
+    ahead: Ahead | None = None
     """As in GpuOptions."""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from xpuprof.engines.base import GpuOptions, Timer
+from xpuprof.engines.base import Ahead, GpuOptions, Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
 from xpuprof.launch import execute
@@ -165,8 +165,9 @@ def _paired(ready: Prepared) -> Iterator[Prepared]:
         yield ready
         return
     with scratch() as place:
-        tooled = replace(ready.tooled, ahead=Path(place))
-        yield replace(ready, program=replace(program, ahead=Path(place)), tooled=tooled)
+        ahead = Ahead(Path(place), program.cpu.name)
+        tooled = replace(ready.tooled, ahead=ahead)
+        yield replace(ready, program=replace(program, ahead=ahead), tooled=tooled)
 
 
 def _unseen(ready: Prepared) -> str:

@@ -234,7 +234,8 @@ class OpenCl(GpuEngine):
             "XPUPROF_DIR": str(execution_dir.resolve()),
             "XPUPROF_MODE": mode,
             "XPUPROF_TIMER": timer if mode == "time" else "",
-            "XPUPROF_OPENCL_AHEAD": str(options.ahead or ""),
+            "XPUPROF_OPENCL_AHEAD": str(options.ahead.folder) if options.ahead else "",
+            "XPUPROF_OPENCL_AHEAD_ENGINE": options.ahead.cpu if options.ahead else "",
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
             **runtime,
         }
@@ -259,7 +260,7 @@ def _instrumenter(execution_dir: Path, options: GpuOptions) -> Iterator[dict[str
     # Not in the run directory: some file systems do not support sockets.
     with scratch() as folder:
         path = Path(folder) / "clinst"
-        ahead = [f"--ahead={options.ahead}"] if options.ahead else []
+        ahead = [f"--ahead={options.ahead.folder}"] if options.ahead else []
         with (execution_dir / "clinst.log").open("wb") as log:
             process = subprocess.Popen(
                 [str(native_file(INSTRUMENTER)), f"--serve={path}", *ahead],

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/sub_groups.hpp"
 #include "runtime.hpp"
 
 namespace clbuild {
@@ -21,6 +22,20 @@ static cl_program create(cl_context context, cl_device_id device, const clinst::
   return program;
 }
 
+namespace {
+
+struct Calls {
+#define CALL(name) decltype(&::name) name = entry<decltype(::name)>(#name)
+  CALL(clCreateKernelsInProgram);
+  CALL(clGetDeviceInfo);
+  CALL(clGetKernelInfo);
+  CALL(clGetKernelSubGroupInfo);
+  CALL(clReleaseKernel);
+#undef CALL
+};
+
+}  // namespace
+
 clinst::Response binary_of(const clinst::Request &request) {
   const clinst::Part &part = request.parts.at(0);
   cl_int error = CL_SUCCESS;
@@ -41,6 +56,8 @@ clinst::Response binary_of(const clinst::Request &request) {
   log(0, nullptr, &size);
   built.log.resize(size);
   log(size, built.log.data(), nullptr);
+  if (request.flags & CLINST_UNCHANGED)
+    built.sub_groups = common::words_of(common::sub_group_sizes(Calls(), program, device));
   return built;
 }
 

@@ -4,7 +4,7 @@
 // build options; the features are device, driver and cwd, and for the kernel of a launch kernel,
 // arguments (build_natively.cpp), offset, global and local, as in clinst_protocol.h. Prints the
 // name of the file in PoCL's cache that holds the launch's kernel, or a response with the program's
-// binary.
+// binary, with CLINST_UNCHANGED also its kernels' sub-groups.
 #include <sys/prctl.h>
 
 #include <csignal>

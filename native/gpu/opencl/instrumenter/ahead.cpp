@@ -61,17 +61,44 @@ std::optional<Request> launch_of(const std::string &bytes) {
 
 enum : int { kAnswered, kProgramFails };
 
-int answer_one(const Request &launch, const std::string &bytes, Cache &cache) {
+constexpr const char *kKernel = "launch:kernel", *kOwn = "launch:own";
+
+// Throws Failure when the program's own binary cannot be made.
+void fill_in_sub_groups(Request *launch, const std::string &folder, Cache &cache) {
+  const auto sizes = launch->device.find("sub_group_sizes");
+  const auto file = launch->device.find(kOwn);
+  if (sizes == launch->device.end() || file == launch->device.end()) return;
+  const auto own = decode<Response>(answer(content_of(folder + "/" + file->second), cache));
+  if (!own.reason.empty()) throw Failure(own.reason);
+  sizes->second = own.sub_groups;
+}
+
+// The request as the profile will make it.
+std::string bytes_of(Request launch) {
+  if (launch.flags & CLINST_BINARY) {
+    launch.device.erase(kKernel);
+    launch.device.erase(kOwn);
+  }
+  return encode(launch);
+}
+
+int answer_one(Request launch, const std::string &folder, Cache &cache) {
+  if (launch.flags & CLINST_UNCHANGED) {
+    answer(bytes_of(launch), cache);
+    return kAnswered;
+  }
+  if (launch.flags & CLINST_BINARY) fill_in_sub_groups(&launch, folder, cache);
   const Response program = program_of(launch, cache);
   if (!program.reason.empty()) return kProgramFails;
-  if (launch.flags & CLINST_BUILD && surely_counts(launch, program)) answer(bytes, cache);
+  const bool builds = launch.flags & (CLINST_BUILD | CLINST_BINARY);
+  if (builds && surely_counts(launch, program)) answer(bytes_of(launch), cache);
   return kAnswered;
 }
 
 // Processes that each answer one request.
 class Workers {
  public:
-  explicit Workers(Cache *cache) : cache_(*cache) {}
+  Workers(const std::string &folder, Cache *cache) : folder_(folder), cache_(*cache) {}
 
   // False: the system refuses further processes.
   bool give(const std::string &bytes) {
@@ -82,7 +109,7 @@ class Workers {
     }
     if (failed_.count(program)) return true;
     const pid_t parent = getpid(), child = fork();
-    if (child == 0) work(parent, *launch, bytes);
+    if (child == 0) work(parent, *launch);
     if (child > 0) running_[child] = program;
     return child > 0;
   }
@@ -99,17 +126,18 @@ class Workers {
   }
 
  private:
-  [[noreturn]] void work(pid_t parent, const Request &launch, const std::string &bytes) {
+  [[noreturn]] void work(pid_t parent, const Request &launch) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(kAnswered);
     on_crash(open("/dev/null", O_WRONLY | O_CLOEXEC), "", kProgramFails);
     try {
-      _exit(answer_one(launch, bytes, cache_));
+      _exit(answer_one(launch, folder_, cache_));
     } catch (const std::exception &) {
       _exit(kProgramFails);
     }
   }
 
+  const std::string &folder_;
   Cache &cache_;
   const unsigned most_ = spare_processors();
   std::map<pid_t, std::string> running_;  // the programs that they are at
@@ -120,7 +148,7 @@ class Workers {
 
 void answer_ahead(const std::string &folder, Cache &cache) {
   if (!cache.usable()) return;
-  Workers workers(&cache);
+  Workers workers(folder, &cache);
   std::set<std::string> given;  // the ranks of a job leave the same
   for (const std::string &file : files_in(folder)) {
     const std::string bytes = content_of(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that a native run kept, answered before the program asks: it then finds the answer in
+// Requests that a native run left, answered before the program asks: it then finds the answer in
 // the cache, or waits for the rest of the work.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace clinst {
 
-// `folder` holds one request (CLINST_BUILD) a file. Kernels that may not have to count are left
-// out.
+// `folder` holds one request (CLINST_BUILD or CLINST_BINARY) a file. Kernels that may not have to
+// count are left out.
 void answer_ahead(const std::string &folder, Cache &cache);
 
 }  // namespace clinst

@@ -13,7 +13,7 @@ namespace clinst {
 // bytes are not a request.
 std::string answer(const std::string &request, Cache &cache);
 
-// The instrumented program whose kernel a launch (CLINST_BUILD) runs.
+// The instrumented program whose kernel a launch (CLINST_BUILD) runs, or whose binary is asked for.
 Response program_of(const Request &launch, Cache &cache);
 
 }  // namespace clinst

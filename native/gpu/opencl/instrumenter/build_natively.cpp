@@ -181,6 +181,7 @@ static Response binary_from(const Request &builder) {
 
 Response build_binary(const Request &program) {
   Request builder = builder_request(program);
+  builder.flags = CLINST_UNCHANGED;
   builder.parts = program.parts;
   builder.device["cwd"] = program.device.at("cwd");
   return binary_from(builder);

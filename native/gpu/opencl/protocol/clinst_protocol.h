@@ -40,7 +40,9 @@
  * driver, options and variables. The response's module is the binary that the device's runtime
  * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself, which includes
  * no files. Where the program's only part is such a binary, the response tells whether it only
- * computes, and has no module.
+ * computes, and has no module. Left by a native run (ahead.h), a request for a counted binary also
+ * has launch:kernel, which counts, launch:own, the file with the request for the unchanged binary,
+ * and, if sub-groups are the warps, an empty sub_group_sizes: they are those of that binary.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP

@@ -107,10 +107,12 @@ struct Response {
   std::vector<std::string> included;  // the user's files on which the result depends
   std::string log;                    // of a binary's build
   uint32_t computes_only = 0;         // a binary, that calls mathematical and memory functions only
+  std::string sub_groups;             // of an unchanged program's binary: "kernel:size kernel:size"
 
   template <class Self, class Fields>
   static void each(Self &self, Fields &&fields) {
-    fields(self.reason, self.module, self.kernels, self.included, self.log, self.computes_only);
+    fields(self.reason, self.module, self.kernels, self.included, self.log, self.computes_only,
+           self.sub_groups);
   }
 };
 

@@ -33,7 +33,10 @@ void read_settings() {
   read.access_room = std::strtoull(memory.c_str(), nullptr, 10);
   read.kernels = variable(XPU_ENV_KERNELS);
   read.instrumenter = variable(XPU_ENV_CLINST);
-  if (!profile) read.ahead = variable("XPUPROF_OPENCL_AHEAD");
+  if (!profile) {
+    read.ahead = variable("XPUPROF_OPENCL_AHEAD");
+    read.ahead_engine = variable("XPUPROF_OPENCL_AHEAD_ENGINE");
+  }
   read.drivers = variable("XPUPROF_OPENCL_DRIVERS");
   const std::string counters = variable("XPUPROF_OPENCL_COUNTERS");
   read.copied_counters = counters == "device";

@@ -19,6 +19,7 @@ struct Settings {
   std::string kernels;           // which launches are instrumented (kernel_spec.hpp)
   std::string instrumenter;      // its socket
   std::string ahead;             // a native run's folder for what the profile will ask for
+  std::string ahead_engine;      // that profile's CPU engine
   std::string drivers;           // the loader's, separated by colons (forwarding.cpp)
   bool copied_counters = false;  // counters are copied from the device, even a CPU
   bool own_binaries = false;     // programs are built from source, not from cached binaries

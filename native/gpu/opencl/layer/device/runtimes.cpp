@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "api/natively.hpp"
+#include "common/sub_groups.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -91,39 +92,13 @@ Device describe_device(cl_device_id handle) {
   return device;
 }
 
-static uint32_t sub_group_size(cl_kernel kernel, const Device &device, size_t width) {
-  const size_t local[3] = {width, 1, 1};
-  size_t size = 0;
-  if (next.clGetKernelSubGroupInfo(kernel, device.handle, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
-                                   sizeof local, local, sizeof size, &size, nullptr) != CL_SUCCESS)
-    return 0;
-  return static_cast<uint32_t>(size);
-}
-
-// 0: it differs with the group (newer PoCL makes each row of a group one sub-group); warps are then
-// cut as on devices without sub-groups.
-static uint32_t sub_group_size(cl_kernel kernel, const Device &device) {
-  const uint32_t size = sub_group_size(kernel, device, 1);
-  const size_t wide = std::min<size_t>(device.max_work_group, CLINST_MAX_SUB_GROUP);
-  return size == sub_group_size(kernel, device, wide) ? size : 0;
-}
-
 std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &device) {
   std::map<std::string, uint32_t> sizes;
   if (!device.sub_groups) return sizes;
-  sizes[kernel_name(kernel)] = sub_group_size(kernel, device);
   cl_program program = nullptr;
-  cl_uint n = 0;
   next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
-  if (!program || next.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS)
-    return sizes;
-  std::vector<cl_kernel> kernels(n);
-  if (next.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS)
-    return sizes;
-  for (cl_kernel each : kernels) {
-    sizes[kernel_name(each)] = sub_group_size(each, device);
-    next.clReleaseKernel(each);
-  }
+  if (program) sizes = common::sub_group_sizes(next, program, device.handle);
+  sizes[kernel_name(kernel)] = common::sub_group_size(next, kernel, device.handle);
   return sizes;
 }
 

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launches/compile_beforehand.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <functional>
 #include <optional>
-#include <set>
 
-#include "common/new_file.hpp"
+#include "client/ahead.hpp"
 #include "programs/binaries.hpp"
 #include "protocol/clinst_protocol.h"
 
@@ -19,10 +13,6 @@ namespace {
 
 // A kernel with more shapes than this gains little from having each compiled on its own.
 constexpr size_t most_shapes = 16;
-
-// What a process of a native run keeps, at most: more than could be compiled in time.
-constexpr unsigned most_kept = 256;
-constexpr size_t most_kept_bytes = size_t{64} << 20;
 
 // PoCL compiles for the local size, which it may choose itself by the global one; for no offset;
 // and for grids of fewer groups than this.
@@ -71,6 +61,23 @@ std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &d
   return request;
 }
 
+// What has the counted program built for a kernel of it, once a kernel. Its sub-groups, as the
+// profile will see them, follow from the program's own binary.
+std::optional<clinst::Request> new_binary_request(const Kernel &kernel, const Device &device) {
+  if (!kernel.build || kernel.build->left.empty()) return std::nullopt;
+  auto &known = kernel.build->shapes[{device.handle, most_local_words, kernel.name}];
+  if (!known.insert(std::vector<size_t>()).second) return std::nullopt;
+  clinst::Request request;
+  std::string options;
+  if (!kernel.build->ask_for(device, most_local_words, &request, &options).empty())
+    return std::nullopt;
+  if (device.sub_groups) request.device["sub_group_sizes"];
+  request = binary_request(device, std::move(request), options);
+  request.device["launch:kernel"] = kernel.name;
+  request.device["launch:own"] = kernel.build->left;
+  return request;
+}
+
 }  // namespace
 
 void compile_beforehand(Kernel *kernel, const Device &device, const Range &range,
@@ -94,19 +101,11 @@ void compile_before_first(Kernel *kernel, const Device &device, const Range &ran
     compile_beforehand(kernel, device, range, most_local_words);
 }
 
-void keep_for_profile(const Kernel &kernel, const Device &device, const Range &range) {
-  static auto &kept = *new std::set<size_t>;  // a program may build the same again and again
-  static size_t room = most_kept_bytes;
-  if (settings.ahead.empty() || kept.size() >= most_kept) return;
-  const auto request = new_request(kernel, device, range, most_local_words);
-  if (!request) return;
-  const std::string bytes = clinst::encode(*request);
-  if (bytes.size() > room || !kept.insert(std::hash<std::string>()(bytes)).second) return;
-  room -= bytes.size();
-  // The names sort in the order of the launches.
-  char name[32];
-  std::snprintf(name, sizeof name, "/%04zu-%d", kept.size(), getpid());
-  common::write_new_file(AT_FDCWD, settings.ahead + name, bytes);
+void leave_launch(const Kernel &kernel, const Device &device, const Range &range) {
+  if (settings.ahead.empty()) return;
+  const auto request = device.loads_code ? new_binary_request(kernel, device)
+                                         : new_request(kernel, device, range, most_local_words);
+  if (request) leave_for_profile(*request);
 }
 
 }  // namespace layer

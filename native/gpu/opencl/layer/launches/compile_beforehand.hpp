@@ -17,9 +17,10 @@ void compile_beforehand(Kernel *kernel, const Device &device, const Range &range
 // its counts follow from sizes and arguments.
 void compile_before_first(Kernel *kernel, const Device &device, const Range &range);
 
-// In a native run that a profile follows: keeps what the launch would have compiled then, if the
-// kernel counts, so that it can be compiled while the profile starts. Once for each shape.
-void keep_for_profile(const Kernel &kernel, const Device &device, const Range &range);
+// In a native run that a profile follows: leaves what the launch would have compiled then, if the
+// kernel counts, so that it can be compiled while the profile starts. Once for each shape, or for
+// the kernel where the device loads binaries.
+void leave_launch(const Kernel &kernel, const Device &device, const Range &range);
 
 }  // namespace layer
 #endif

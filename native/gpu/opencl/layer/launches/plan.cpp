@@ -217,7 +217,7 @@ std::shared_ptr<const WarpClasses> counts_told(Kernel *kernel, const Range &rang
 Plan plain_plan(const Queue &queue, Kernel *kernel, const Range &range) {
   Plan plan;
   plan.kernel = kernel->handle;
-  keep_for_profile(*kernel, *queue.device, range);
+  leave_launch(*kernel, *queue.device, range);
   compile_before_first(kernel, *queue.device, range);
   plan.variant = variant_of(kernel, *queue.device);
   plan.info = plan.variant->info;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <utility>
 
 #include "device/runtimes.hpp"
 #include "protocol/clinst_protocol.h"
@@ -17,12 +18,19 @@ namespace {
 
 constexpr const char *target_variable = "CL_CONFIG_CPU_TARGET_ARCH";
 
+// Whether the program sees AVX2 under the CPU engine of this profile, or of the one that follows.
+bool shows_avx2() {
+  unsigned a, b = 0, c, d;
+  if (!settings.translated && settings.ahead_engine == "valgrind") return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2;
+}
+
 // The processor that a CPU engine shows, where it is less than the instrumenter sees: the runtime
 // takes no binary for another one. Empty: nothing is hidden.
 const char *shown_processor() {
-  unsigned a, b = 0, c = 0, d;
-  if (!settings.translated || std::getenv(target_variable)) return "";
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2) return "";
+  unsigned a, b, c = 0, d;
+  const bool engine = settings.translated || !settings.ahead_engine.empty();
+  if (!engine || std::getenv(target_variable) || shows_avx2()) return "";
   return __get_cpuid(1, &a, &b, &c, &d) && c & bit_AVX ? "corei7-avx" : "corei7";
 }
 
@@ -51,16 +59,21 @@ void add_facts(const Device &device, const std::string &options, clinst::Request
   add_environment(&request->device);
 }
 
-cl_program program_from_binary(cl_context context, const Device &device, clinst::Request request,
-                               const std::string &options, std::string *log) {
-  if (!device.loads_code) return nullptr;
+clinst::Request binary_request(const Device &device, clinst::Request request,
+                               const std::string &options) {
   request.flags |= CLINST_BINARY;
   add_facts(device, options, &request);
   if (const char *processor = shown_processor(); *processor) {
     request.device[std::string("env:") + target_variable] = processor;
     request.device.erase("launch:device");  // named after the processor
   }
-  const Instrumented built = instrument(request);
+  return request;
+}
+
+cl_program program_from_binary(cl_context context, const Device &device, clinst::Request request,
+                               const std::string &options, std::string *log) {
+  if (!device.loads_code) return nullptr;
+  const Instrumented built = instrument(binary_request(device, std::move(request), options));
   if (!built.reason.empty()) return nullptr;
   if (log) *log = built.log.c_str();
   xpu_kernels_loaded(built.computes_only != 0);

@@ -16,8 +16,11 @@ namespace layer {
 // Adds what decides how the runtime compiles for the device, and where it keeps the result.
 void add_facts(const Device &device, const std::string &options, clinst::Request *request);
 
-// The program of a request to the instrumenter, built with these options. NULL: it has to be
-// compiled here.
+// The request for the binary of the program of `request`, built with these options.
+clinst::Request binary_request(const Device &device, clinst::Request request,
+                               const std::string &options);
+
+// The program of this binary. NULL: it has to be compiled here.
 cl_program program_from_binary(cl_context context, const Device &device, clinst::Request request,
                                const std::string &options, std::string *log = nullptr);
 

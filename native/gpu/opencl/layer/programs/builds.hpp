@@ -49,6 +49,7 @@ struct Build {
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
   Hash hash{};
+  std::string left;                           // where a native run left the request for its binary
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
   // Of launches whose kernel is compiled beforehand, or will be for the profile; by device, words

@@ -194,6 +194,13 @@ bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices, bool c
   return made;
 }
 
+void leave_build(cl_program handle, cl_uint n, const cl_device_id *devices) {
+  if (settings.ahead.empty()) return;
+  quietly([&] {
+    if (const auto program = programs.find(handle)) leave_stand_in(program.get(), n, devices);
+  });
+}
+
 // Natively a program with kernels cannot be built again.
 bool has_kernels(cl_program handle) {
   const auto stand_in = stand_in_of(handle);
@@ -216,6 +223,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
   });
   HostEvent native(XP_HOST_BUILD);
   if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
+  if (valid && !notify) leave_build(handle, n, devices);
   ProgramNotify wrapped(notify, user);
   auto build = [&] {
     return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "common/sub_groups.hpp"
 #include "device/runtimes.hpp"
 #include "programs/binaries.hpp"
 #include "programs/builds.hpp"
@@ -34,14 +35,6 @@ std::string parts_for(const Build &build, const Device &device, std::vector<Part
   return "";
 }
 
-// "kernel:size kernel:size"
-std::string words_of(const std::map<std::string, uint32_t> &sizes) {
-  std::string words;
-  for (const auto &[name, size] : sizes)
-    if (size) words += (words.empty() ? "" : " ") + name + ":" + std::to_string(size);
-  return words;
-}
-
 clinst::Request request_of(const Build &build, std::vector<Part> parts, const Device &device,
                            uint32_t local_words) {
   clinst::Request request{settings.record_memory ? uint32_t{CLINST_MEMORY} : 0, module_kind(device),
@@ -57,7 +50,7 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
   shadow->reason = build.ask_for(device, local_words, &request, &shadow->options);
   if (!shadow->reason.empty()) return;
   shadow->sub_groups = sub_group_sizes(kernel, device);
-  if (device.sub_groups) request.device["sub_group_sizes"] = words_of(shadow->sub_groups);
+  if (device.sub_groups) request.device["sub_group_sizes"] = common::words_of(shadow->sub_groups);
   Instrumented result = instrument(request);
   shadow->reason = result.reason;
   shadow->module = std::move(result.module);

@@ -2,7 +2,10 @@
 #include "programs/stand_ins.hpp"
 
 #include <map>
+#include <optional>
+#include <utility>
 
+#include "client/ahead.hpp"
 #include "device/runtimes.hpp"
 #include "programs/binaries.hpp"
 #include "protocol/clinst_protocol.h"
@@ -74,7 +77,16 @@ cl_program StandIn::built_here() {
   return built_here_;
 }
 
-std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
+namespace {
+
+// A build that can have a stand-in, and what the instrumenter is asked for.
+struct OwnBuild {
+  std::shared_ptr<Build> build;
+  const Device *device;
+  clinst::Request request;
+};
+
+std::optional<OwnBuild> own_build(Program *program, cl_uint n, const cl_device_id *devices) {
   std::shared_ptr<Build> build;
   {
     std::lock_guard<std::mutex> guard(program->lock);
@@ -83,18 +95,34 @@ std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_devi
   // A program without text was linked.
   if (!build || (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL) ||
       build->parts.size() != 1 || build->parts[0].payload.empty())
-    return nullptr;
+    return std::nullopt;
   Part part = part_of(*build);
   const Device *device = device_of_build(program->handle, n, devices);
-  if (!device || !device->loads_code || needs_source(part)) return nullptr;
+  if (!device || !device->loads_code || needs_source(part)) return std::nullopt;
   clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};
   request.parts.push_back(std::move(part));
   request.device["cwd"] = build->folder;
+  return OwnBuild{std::move(build), device, std::move(request)};
+}
+
+}  // namespace
+
+std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
+  auto own = own_build(program, n, devices);
+  if (!own) return nullptr;
   std::string log;
-  cl_program made =
-      program_from_binary(program->context, *device, std::move(request), build->options, &log);
+  cl_program made = program_from_binary(program->context, *own->device, std::move(own->request),
+                                        own->build->options, &log);
   if (!made) return nullptr;
-  return std::make_shared<StandIn>(*program, build, made, std::move(log));
+  return std::make_shared<StandIn>(*program, own->build, made, std::move(log));
+}
+
+void leave_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
+  auto own = own_build(program, n, devices);
+  if (!own) return;
+  const std::string &options = own->build->options;
+  own->build->left =
+      leave_for_profile(binary_request(*own->device, std::move(own->request), options));
 }
 
 std::shared_ptr<StandIn> stand_in_of(cl_program handle) {

@@ -38,6 +38,9 @@ class StandIn {
 // NULL: the program has to be built here. `n` and `devices` are clBuildProgram's.
 std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices);
 
+// In a native run that a profile follows: leaves what the profile will ask for to make it.
+void leave_stand_in(Program *program, cl_uint n, const cl_device_id *devices);
+
 // The stand-in of the application's handle, or NULL.
 std::shared_ptr<StandIn> stand_in_of(cl_program handle);
 // From now on the program has this one, or NULL: then it is built here.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a native run leaves for the profile after it: requests that the profile will make, one a
+// file. They are answered while its program starts (instrumenter/ahead.cpp).
+#ifndef XPUPROF_OPENCL_AHEAD_HPP
+#define XPUPROF_OPENCL_AHEAD_HPP
+
+#include <string>
+
+#include "protocol/messages.hpp"
+
+namespace layer {
+
+// The name of the request's file; empty: there is none.
+std::string leave_for_profile(const clinst::Request &request);
+
+}  // namespace layer
+#endif
