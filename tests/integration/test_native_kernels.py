@@ -15,11 +15,12 @@ import pytest
 from tests.support.compile import opencl_program
 from tests.support.layered import environment, natively
 from tests.support.paths import OPENCL_PROGRAMS
-from tests.support.probes import needs_valgrind, require_intel
+from tests.support.probes import needs_valgrind, require_cpu, require_intel
 from tests.support.run import run
 from tests.support.waiting import wait_for
 from tests.support.written import written
-from xpuprof.engines.base import CpuOptions, GpuOptions
+from xpuprof.engines.base import Ahead, CpuEngine, CpuOptions, GpuOptions
+from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.native import native_file
 
@@ -38,7 +39,8 @@ def profiled(
     """One run under the OpenCL layer and the Valgrind tool."""
     with environment("profile", "async", folder) as env:
         line, more = Valgrind().wrap([str(program), case], CpuOptions(), folder)
-        return run(line, environment=dict(env) | dict(more) | extra)
+        translated = {"XPUPROF_TRANSLATED": "valgrind"}  # as the launcher does
+        return run(line, environment=dict(env) | dict(more) | translated | extra)
 
 
 # `basic` runs kernels on the thread that launches them, `pthread` on threads of its own.
@@ -75,6 +77,20 @@ def test_as_natively_on_intels_runtime(
     expected = natively([program, case]).done
     done = profiled(program, case, tmp_path / "profile", {})
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
+@pytest.mark.intel
+def test_intels_kernels_run_outside_the_translator(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a kernel with subnormal results, which code that Valgrind translates never flushes to
+    zero THEN they are flushed as natively."""
+    require_intel(monkeypatch)
+    expected = natively([program, "tiny"]).done
+    translated = natively(["valgrind", "-q", "--tool=none", program, "tiny"]).done
+    done = profiled(program, "tiny", tmp_path / "profile", {})
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+    assert translated.stdout != expected.stdout
 
 
 def test_kernel_cache_of_native_run_is_used(program: Path, tmp_path: Path) -> None:
@@ -144,7 +160,7 @@ def test_what_a_native_run_left_is_all_that_its_profile_needs(
     cache.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
     extra = {"POCL_CACHE_DIR": str(cache), "XPUPROF_TRANSLATED": "valgrind"}
-    options = GpuOptions(ahead=ahead)
+    options = GpuOptions(ahead=Ahead(ahead, "valgrind"))
     with environment("time", "async", tmp_path / "first", options) as env:
         expected = run(command, environment=env | extra)
     own = set(cache.rglob("*.so"))
@@ -160,6 +176,35 @@ def test_what_a_native_run_left_is_all_that_its_profile_needs(
     assert written(cache, "*.so") == made
 
 
+@pytest.mark.intel
+@pytest.mark.parametrize("engine", [Valgrind(), DynamoRio()], ids=lambda engine: engine.name)
+def test_what_a_native_run_left_on_intels_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: CpuEngine
+) -> None:
+    """GIVEN the requests of a native run THEN the service makes the binaries of the program and of
+    its counted kernels, with the sub-groups of the processor that the engine shows, and the profile
+    asks for nothing else."""
+    require_intel(monkeypatch)
+    require_cpu(engine)
+    command, ahead = command_with("buffers", tmp_path), tmp_path / "a"
+    ahead.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    options = GpuOptions(ahead=Ahead(ahead, engine.name))
+    with environment("time", "async", tmp_path / "first", options) as env:
+        expected = run(command, environment=env)
+    line, more = engine.wrap(command, CpuOptions(), tmp_path)
+    with environment("profile", "async", tmp_path / "profile", options) as env:
+        (service,) = (c for c in psutil.Process().children() if f"--ahead={ahead}" in c.cmdline())
+        # The program's own binary, its instrumented module and that one's binary.
+        assert wait_for(
+            lambda: len(written(tmp_path / "ours", "clinst/*")) > 2 and is_idle(service)
+        )
+        kept = written(tmp_path / "ours", "clinst/*")
+        done = run(line, environment=env | {"XPUPROF_TRANSLATED": engine.name} | more)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert written(tmp_path / "ours", "clinst/*") == kept
+
+
 def test_requests_above_the_limit_of_file_sizes_are_left_out(tmp_path: Path) -> None:
     """GIVEN a limit that a request exceeds THEN the program is not ended by SIGXFSZ."""
     pytest.importorskip("pyopencl")
@@ -167,7 +212,7 @@ def test_requests_above_the_limit_of_file_sizes_are_left_out(tmp_path: Path) -> 
     expected = natively(command).done
     assert expected.returncode == 0, expected.stderr
     (tmp_path / "ahead").mkdir()
-    options = GpuOptions(ahead=tmp_path / "ahead")
+    options = GpuOptions(ahead=Ahead(tmp_path / "ahead", "valgrind"))
     with environment("time", "async", tmp_path / "first", options) as env:
         done = run(command, environment=env)
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)

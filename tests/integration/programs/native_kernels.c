@@ -73,14 +73,24 @@ static void show_numbers(const char *options) {
   read_back(b, sizeof wide, wide);
   show_hash(options, single, sizeof single);
   show_hash(options, wide, sizeof wide);
+}
 
+/* Results that are subnormal numbers, unless the device flushes these to zero. */
+static void show_tiny(const char *options) {
+  static float single[ITEMS];
   for (int i = 0; i < ITEMS; i++) single[i] = 1.5e-38f + (float)i * 1e-41f;
+  cl_mem a = buffer(sizeof single, NULL);
   must(clEnqueueWriteBuffer(queue, a, CL_TRUE, 0, sizeof single, single, 0, NULL, NULL), "write");
-  kernel = kernel_of(from, "tiny");
+  cl_kernel kernel = kernel_of(build(KERNELS, options), "tiny");
   argument(kernel, 0, sizeof a, &a);
   must(run_1d(queue, kernel, ITEMS, 64), "run");
   read_back(a, sizeof single, single);
   show_hash("tiny", single, sizeof single);
+}
+
+static void tiny(void) {
+  show_tiny("");
+  show_tiny("-cl-denorms-are-zero");
 }
 
 static void results(void) {
@@ -89,6 +99,7 @@ static void results(void) {
   puts(name);
   show_numbers("");
   show_numbers("-cl-denorms-are-zero");
+  tiny();
 }
 
 static cl_kernel flag_kernel(void) {
@@ -231,8 +242,9 @@ static void deep(void) {
 
 int main(int argc, char **argv) {
   static const struct one_case cases[] = {
-      {"results", results}, {"meets", meets},     {"alarms", alarms}, {"exits", exits},
-      {"faults", faults},   {"repairs", repairs}, {"deep", deep},     {"interrupted", interrupted},
+      {"results", results}, {"tiny", tiny},   {"meets", meets},
+      {"alarms", alarms},   {"exits", exits}, {"faults", faults},
+      {"repairs", repairs}, {"deep", deep},   {"interrupted", interrupted},
       {"storm", storm}};
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }
