@@ -83,11 +83,9 @@ def read_text(source: Path) -> str:
 def text_of(content: Mapping[str, object]) -> str:
     """The file's text: format, version and checksum, then `content` in its own order."""
     document = {"format": inputs.SELECTION, "version": CURRENT, **content}
+    document["checksum"] = _checksum(document)
     order = ("format", "version", "checksum", *content)
-    return (
-        _layout({key: {**document, "checksum": _checksum(document)}[key] for key in order}, 0)
-        + "\n"
-    )
+    return _layout({key: document[key] for key in order}, 0) + "\n"
 
 
 def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
@@ -139,9 +137,11 @@ def _compact(value: Any) -> str:
 
 def _layout(value: Any, indent: int) -> str:
     """Put JSON on one line if it fits, else expand it by one level."""
-    flat = _compact(value)
-    if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
-        return flat
+    # An entry takes three characters at least.
+    if not isinstance(value, dict | list) or 3 * len(value) <= _WIDTH:
+        flat = _compact(value)
+        if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
+            return flat
     pad = " " * (indent + 2)
     if isinstance(value, dict):
         items = [f"{_compact(key)}: {_layout(item, indent + 2)}" for key, item in value.items()]
