@@ -453,12 +453,8 @@ def test_a_binary_is_made_natively(
 ) -> None:
     """GIVEN a program for Intel's runtime THEN its own and the instrumented one's binaries hold
     machine code, of which is known whether it only computes, and are kept."""
-    require_intel(monkeypatch)
-    for name, value in runtime_environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
+    device = for_intels_runtime(tmp_path, monkeypatch)
     path, text = tmp_path / "socket", PROGRAM.replace(b"if", calls + b" if")
-    device = {b"version": b"300", b"cwd": bytes(tmp_path), b"launch:options": b""}
-    device[b"launch:driver"] = driver_version(tmp_path).encode()
     with serving(path, tmp_path / "cache", tmp_path / "log"):
         for flags in (BINARY | UNCHANGED, BINARY):
             message = request(text, flags=flags, device=device, output=TO_SPIRV)
@@ -471,6 +467,46 @@ def test_a_binary_is_made_natively(
             assert ask(path, message) == first
         failing = request(b"kernel void k(", flags=BINARY | UNCHANGED, device=device)
         assert b"does not build" in Response(ask(path, failing)).reason
+
+
+@pytest.mark.intel
+def test_binaries_are_made_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN the request for a program's binary, and one for the counted program's for each of two
+    kernels, of which the second counts THEN both binaries are made before anybody asks, with the
+    program's own sub-groups."""
+    device = for_intels_runtime(tmp_path, monkeypatch)
+    path, ahead, log = tmp_path / "socket", tmp_path / "ahead", tmp_path / "log"
+    ahead.mkdir()
+
+    def message(flags: int, more: dict[bytes, bytes]) -> bytes:
+        facts = dict(sorted((device | more).items()))
+        return request(TWO, b"", flags=flags, device=facts, output=TO_SPIRV)
+
+    left = [message(BINARY | UNCHANGED, {})]
+    for kernel in (b"straight", b"k"):
+        more = {b"launch:kernel": kernel, b"launch:own": b"0000-1", b"sub_group_sizes": b""}
+        left.append(message(BINARY, more))
+    for number, one in enumerate(left):
+        (ahead / f"{number:04}-1").write_bytes(one)
+    with serving(path, tmp_path / "cache", log, "--ahead", ahead):
+        # The own binary, the instrumented program and its binary.
+        assert wait_for(lambda: len(written(tmp_path / "cache", "xpuprof/clinst/*")) == 3)
+        made = written(tmp_path / "cache", "xpuprof/clinst/*")
+        own = Response(ask(path, left[0]))
+        assert b"straight:" in own.sub_groups and own.module
+        counted = Response(ask(path, message(BINARY, {b"sub_group_sizes": own.sub_groups})))
+        assert counted.module.startswith(b"\x7fELF")
+        assert written(tmp_path / "cache", "xpuprof/clinst/*") == made
+    assert not log.read_text()
+
+
+def for_intels_runtime(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
+    """Features of a request for a binary of Intel's runtime, which the service then finds."""
+    require_intel(monkeypatch)
+    for name, value in runtime_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    device = {b"version": b"300", b"cwd": bytes(folder), b"launch:options": b""}
+    return device | {b"launch:driver": driver_version(folder).encode()}
 
 
 def driver_version(folder: Path) -> str:

@@ -79,7 +79,7 @@ class GpuOptions:
     memory: bool = False
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
     ahead: Ahead | None = None
-    """None: there is no such pair."""
+    """None: the execution stands alone."""
 
 
 @dataclass(frozen=True)

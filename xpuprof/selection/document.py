@@ -137,10 +137,10 @@ def _compact(value: Any) -> str:
 
 def _layout(value: Any, indent: int) -> str:
     """Put JSON on one line if it fits, else expand it by one level."""
-    # An entry takes three characters at least.
-    if not isinstance(value, dict | list) or 3 * len(value) <= _WIDTH:
+    nested = isinstance(value, dict | list)
+    if not nested or 3 * len(value) <= _WIDTH:  # an entry takes three characters at least
         flat = _compact(value)
-        if len(flat) + indent <= _WIDTH or not isinstance(value, dict | list) or not value:
+        if not nested or not value or len(flat) + indent <= _WIDTH:
             return flat
     pad = " " * (indent + 2)
     if isinstance(value, dict):

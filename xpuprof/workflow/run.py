@@ -157,8 +157,8 @@ def _signature(method: str, memory_weight: float | None, recorded: bool) -> Mapp
 
 @contextmanager
 def _paired(ready: Prepared) -> Iterator[Prepared]:
-    """The same executions, of which the first leaves for the profile what kernels it will count, if
-    it counts them all under a CPU engine (which makes their compilation slow)."""
+    """The same executions, of which the first leaves for the profile what it will have compiled, if
+    it counts all kernels under a CPU engine (which makes compilation slow)."""
     program = ready.program
     partly = program.filters.window or program.filters.gpu_options() != GpuOptions()
     if program.cpu is None or program.gpu is None or partly:

@@ -25,8 +25,8 @@
 namespace clinst {
 namespace {
 
-// The program, which starts meanwhile, goes before them (kNicer); while it waits for one of them,
-// all processors are theirs. A compiler takes 200 MB.
+// The program, which starts meanwhile, has priority; while it waits for one of them, they have all
+// processors. A compiler takes 200 MB.
 constexpr int kNicer = 5;
 
 unsigned most_at_once() {
@@ -54,7 +54,7 @@ std::string content_of(const std::string &file) {
 }
 
 // Nothing: the run was killed while it wrote.
-std::optional<Request> launch_of(const std::string &bytes) {
+std::optional<Request> request_of(const std::string &bytes) {
   try {
     return decode<Request>(bytes);
   } catch (const Failure &) {
@@ -62,57 +62,88 @@ std::optional<Request> launch_of(const std::string &bytes) {
   }
 }
 
+// A request as the profile will make it. For a binary's, `own` asks for the unchanged program's,
+// which tells the sub-groups. It is needed if one of the kernels, which were launched, counts.
+struct Work {
+  Request request;
+  std::string own;
+  std::vector<std::string> kernels;
+};
+
+// The fact, which a request for a binary then lacks; empty: it has none.
+std::string taken(const char *name, Request *request) {
+  const auto fact = request->device.find(name);
+  if (fact == request->device.end()) return "";
+  const std::string value = fact->second;
+  if (request->flags & CLINST_BINARY) request->device.erase(fact);
+  return value;
+}
+
+Work work_of(Request request, const std::string &folder) {
+  Work work;
+  work.kernels.push_back(taken("launch:kernel", &request));
+  const std::string own = taken("launch:own", &request);
+  if (!own.empty()) work.own = content_of(folder + "/" + own);
+  work.request = std::move(request);
+  return work;
+}
+
+// In the order of the files, each once: ranks of a job, and the kernels of a program, ask for the
+// same.
+std::vector<Work> works_in(const std::string &folder) {
+  std::vector<Work> works;
+  std::map<std::string, size_t> known;
+  for (const std::string &file : files_in(folder)) {
+    std::optional<Request> request = request_of(content_of(file));
+    if (!request) continue;
+    Work work = work_of(std::move(*request), folder);
+    const auto [at, is_new] = known.emplace(encode(work.request) + work.own, works.size());
+    if (is_new)
+      works.push_back(std::move(work));
+    else
+      works[at->second].kernels.push_back(work.kernels[0]);
+  }
+  return works;
+}
+
 enum : int { kAnswered, kProgramFails };
 
-constexpr const char *kKernel = "launch:kernel", *kOwn = "launch:own";
-
 // Throws Failure when the program's own binary cannot be made.
-void fill_in_sub_groups(Request *launch, const std::string &folder, Cache &cache) {
-  const auto sizes = launch->device.find("sub_group_sizes");
-  const auto file = launch->device.find(kOwn);
-  if (sizes == launch->device.end() || file == launch->device.end()) return;
-  const auto own = decode<Response>(answer(content_of(folder + "/" + file->second), cache));
+void fill_in_sub_groups(Work *work, Cache &cache) {
+  const auto sizes = work->request.device.find("sub_group_sizes");
+  if (sizes == work->request.device.end()) return;
+  const auto own = decode<Response>(answer(work->own, cache));
   if (!own.reason.empty()) throw Failure(own.reason);
   sizes->second = own.sub_groups;
 }
 
-// The request as the profile will make it.
-std::string bytes_of(Request launch) {
-  if (launch.flags & CLINST_BINARY) {
-    launch.device.erase(kKernel);
-    launch.device.erase(kOwn);
-  }
-  return encode(launch);
-}
-
-int answer_one(Request launch, const std::string &folder, Cache &cache) {
-  if (launch.flags & CLINST_UNCHANGED) {
-    answer(bytes_of(launch), cache);
+int answer_one(Work work, Cache &cache) {
+  if (work.request.flags & CLINST_UNCHANGED) {
+    answer(encode(work.request), cache);
     return kAnswered;
   }
-  if (launch.flags & CLINST_BINARY) fill_in_sub_groups(&launch, folder, cache);
-  const Response program = program_of(launch, cache);
+  if (work.request.flags & CLINST_BINARY) fill_in_sub_groups(&work, cache);
+  const Response program = program_of(work.request, cache);
   if (!program.reason.empty()) return kProgramFails;
-  const bool builds = launch.flags & (CLINST_BUILD | CLINST_BINARY);
-  if (builds && surely_counts(launch, program)) answer(bytes_of(launch), cache);
+  auto counts = [&](const std::string &kernel) { return surely_counts(kernel, program); };
+  if (std::any_of(work.kernels.begin(), work.kernels.end(), counts))
+    answer(encode(work.request), cache);
   return kAnswered;
 }
 
 // Processes that each answer one request.
 class Workers {
  public:
-  Workers(const std::string &folder, Cache *cache) : folder_(folder), cache_(*cache) {}
+  explicit Workers(Cache *cache) : cache_(*cache) {}
 
   // False: the system refuses further processes.
-  bool give(const std::string &bytes) {
-    const std::optional<Request> launch = launch_of(bytes);
-    if (!launch) return true;
-    const std::string program = encode(program_request(*launch));
+  bool give(const Work &work) {
+    const std::string program = encode(program_request(work.request));
     while (running_.size() >= most_ && wait_for_one()) {
     }
     if (failed_.count(program)) return true;
     const pid_t parent = getpid(), child = fork();
-    if (child == 0) work(parent, *launch);
+    if (child == 0) start(parent, work);
     if (child > 0) running_[child] = program;
     return child > 0;
   }
@@ -129,19 +160,18 @@ class Workers {
   }
 
  private:
-  [[noreturn]] void work(pid_t parent, const Request &launch) {
+  [[noreturn]] void start(pid_t parent, const Work &work) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     (void)!nice(kNicer);
     if (getppid() != parent) _exit(kAnswered);
     on_crash(open("/dev/null", O_WRONLY | O_CLOEXEC), "", kProgramFails);
     try {
-      _exit(answer_one(launch, folder_, cache_));
+      _exit(answer_one(work, cache_));
     } catch (const std::exception &) {
       _exit(kProgramFails);
     }
   }
 
-  const std::string &folder_;
   Cache &cache_;
   const unsigned most_ = most_at_once();
   std::map<pid_t, std::string> running_;  // the programs that they are at
@@ -152,11 +182,9 @@ class Workers {
 
 void answer_ahead(const std::string &folder, Cache &cache) {
   if (!cache.usable()) return;
-  Workers workers(folder, &cache);
-  std::set<std::string> given;  // the ranks of a job leave the same
-  for (const std::string &file : files_in(folder)) {
-    const std::string bytes = content_of(file);
-    if (given.insert(bytes).second && !workers.give(bytes)) break;
+  Workers workers(&cache);
+  for (const Work &work : works_in(folder)) {
+    if (!workers.give(work)) break;
   }
   while (workers.wait_for_one()) {
   }

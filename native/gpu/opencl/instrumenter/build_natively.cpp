@@ -146,12 +146,9 @@ Request program_request(const Request &launch) {
   return program;
 }
 
-bool surely_counts(const Request &launch, const Response &program) {
-  const auto name = launch.device.find("launch:kernel");
-  if (name == launch.device.end()) return false;
-  const auto found =
-      std::find_if(program.kernels.begin(), program.kernels.end(),
-                   [&](const Kernel &kernel) { return kernel.name == name->second; });
+bool surely_counts(const std::string &kernel, const Response &program) {
+  const auto found = std::find_if(program.kernels.begin(), program.kernels.end(),
+                                  [&](const Kernel &its) { return its.name == kernel; });
   return found != program.kernels.end() && found->nodes.empty() &&
          (found->n_probes || found->has_accesses());
 }

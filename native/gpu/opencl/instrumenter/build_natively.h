@@ -13,8 +13,8 @@ namespace clinst {
 // The request for the instrumented program, of one for a kernel or binary of it.
 Request program_request(const Request &launch);
 
-// Whether the launch's kernel, of the instrumented program, counts in any case.
-bool surely_counts(const Request &launch, const Response &program);
+// Whether the kernel of the instrumented program counts in any case.
+bool surely_counts(const std::string &kernel, const Response &program);
 
 struct Built {
   std::vector<std::string> files;  // that now hold the kernel; none if that failed

@@ -40,9 +40,10 @@
  * driver, options and variables. The response's module is the binary that the device's runtime
  * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself, which includes
  * no files. Where the program's only part is such a binary, the response tells whether it only
- * computes, and has no module. Left by a native run (ahead.h), a request for a counted binary also
- * has launch:kernel, which counts, launch:own, the file with the request for the unchanged binary,
- * and, if sub-groups are the warps, an empty sub_group_sizes: they are those of that binary.
+ * computes, and has no module. With an unchanged program's binary it has the kernels' sub-groups.
+ * Left by a native run (ahead.h), a request for a counted binary also has launch:kernel, which was
+ * launched, launch:own, the file with the request for the unchanged binary, and, if sub-groups are
+ * the warps, an empty sub_group_sizes: they are those of that binary.
  *
  * Warps are sub-groups, numbered by get_sub_group_id (runtimes cut them from the rows of a group
  * along x: each row has its own, the last one of a row may be partial), or else CLINST_WARP
@@ -60,10 +61,10 @@
 
 enum clinst_flag {
   CLINST_NO_CACHE = 1,
-  CLINST_MEMORY = 2, /* accesses, too: access_area.h */
-  CLINST_BUILD = 4,  /* compile an instrumented kernel natively */
-  CLINST_BINARY = 8, /* have the program built natively */
-  CLINST_UNCHANGED = 16
+  CLINST_MEMORY = 2,    /* accesses, too: access_area.h */
+  CLINST_BUILD = 4,     /* compile an instrumented kernel natively */
+  CLINST_BINARY = 8,    /* have the program built natively */
+  CLINST_UNCHANGED = 16 /* with CLINST_BINARY: without counters */
 };
 enum clinst_input {
   CLINST_SOURCE = 0,

@@ -18,8 +18,9 @@ namespace layer {
 static constexpr unsigned most_files = 256;
 static constexpr size_t most_bytes = size_t{64} << 20;
 
+static std::mutex &lock = *new std::mutex;
+
 std::string leave_for_profile(const clinst::Request &request) {
-  static auto &lock = *new std::mutex;
   // By the request's hash: a program may build the same again and again.
   static auto &left = *new std::map<size_t, std::string>;
   static size_t room = most_bytes;
@@ -35,5 +36,8 @@ std::string leave_for_profile(const clinst::Request &request) {
   const bool there = common::write_new_file(AT_FDCWD, settings.ahead + "/" + name, bytes);
   return left[hash] = there ? name : "";
 }
+
+void hold_left() { lock.lock(); }
+void release_left() { lock.unlock(); }
 
 }  // namespace layer

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/runtimes.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -98,7 +97,8 @@ std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &
   cl_program program = nullptr;
   next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
   if (program) sizes = common::sub_group_sizes(next, program, device.handle);
-  sizes[kernel_name(kernel)] = common::sub_group_size(next, kernel, device.handle);
+  if (sizes.empty())
+    sizes[kernel_name(kernel)] = common::sub_group_size(next, kernel, device.handle);
   return sizes;
 }
 

@@ -64,7 +64,9 @@ std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &d
 // What has the counted program built for a kernel of it, once a kernel. Its sub-groups, as the
 // profile will see them, follow from the program's own binary.
 std::optional<clinst::Request> new_binary_request(const Kernel &kernel, const Device &device) {
-  if (!kernel.build || kernel.build->left.empty()) return std::nullopt;
+  if (!kernel.build) return std::nullopt;
+  const std::string own = kernel.build->left();
+  if (own.empty()) return std::nullopt;
   auto &known = kernel.build->shapes[{device.handle, most_local_words, kernel.name}];
   if (!known.insert(std::vector<size_t>()).second) return std::nullopt;
   clinst::Request request;
@@ -74,7 +76,7 @@ std::optional<clinst::Request> new_binary_request(const Kernel &kernel, const De
   if (device.sub_groups) request.device["sub_group_sizes"];
   request = binary_request(device, std::move(request), options);
   request.device["launch:kernel"] = kernel.name;
-  request.device["launch:own"] = kernel.build->left;
+  request.device["launch:own"] = own;
   return request;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Under a CPU engine the device runtime's compiler is translated like the rest of the process, and
 // takes many times as long. So an instrumented kernel is first compiled natively, in another
-// process, into the runtime's cache, where the runtime then finds it. The callers hold `order`.
+// process, into the runtime's cache, where the runtime then finds it. The native run before a
+// profile leaves requests for this, and for binaries (binaries.hpp). The callers hold `order`.
 #ifndef XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
 #define XPUPROF_OPENCL_COMPILE_BEFOREHAND_HPP
 

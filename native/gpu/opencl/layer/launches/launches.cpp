@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "client/ahead.hpp"
 #include "device/runtimes.hpp"
 #include "programs/origins.hpp"
 #include "xpuprof/kernel_spec.hpp"
@@ -229,6 +230,7 @@ static void after_fork_in_child() {
   forget_registrations();
   forget_announcement();
   forget_stacks();
+  release_left();
   release_origins();
   new (&order) OrderLock;  // the child is another thread and cannot unlock a recursive lock
 }
@@ -240,8 +242,10 @@ void register_forks() {
         [] {
           order.lock();
           hold_origins();
+          hold_left();
         },
         [] {
+          release_left();
           release_origins();
           order.unlock();
         },

@@ -19,6 +19,7 @@ namespace {
 constexpr const char *target_variable = "CL_CONFIG_CPU_TARGET_ARCH";
 
 // Whether the program sees AVX2 under the CPU engine of this profile, or of the one that follows.
+// Of the launcher's engines, the one named valgrind hides it.
 bool shows_avx2() {
   unsigned a, b = 0, c, d;
   if (!settings.translated && settings.ahead_engine == "valgrind") return false;

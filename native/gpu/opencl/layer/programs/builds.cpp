@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "programs/origins.hpp"
 #include "protocol/clinst_protocol.h"
@@ -110,6 +111,16 @@ std::shared_ptr<Build> new_build(const Program &program, const char *options) {
   build->origin = kind_name(program.kind);
   if (!build->options.empty()) build->origin += ": " + build->options;
   return build;
+}
+
+std::string Build::left() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  return left_;
+}
+
+void Build::set_left(std::string file) {
+  std::lock_guard<std::mutex> guard(lock_);
+  left_ = std::move(file);
 }
 
 std::shared_ptr<Build> link_builds(const char *options,

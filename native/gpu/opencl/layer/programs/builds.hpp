@@ -49,12 +49,15 @@ struct Build {
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
   Hash hash{};
-  std::string left;                           // where a native run left the request for its binary
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
   // Of launches whose kernel is compiled beforehand, or will be for the profile; by device, words
-  // of local memory and kernel.
+  // of local memory and kernel; an empty shape stands for all.
   std::map<std::tuple<cl_device_id, uint32_t, std::string>, std::set<std::vector<size_t>>> shapes;
+
+  // The file in which a native run left the request for the build's binary; empty: none.
+  std::string left() const;
+  void set_left(std::string file);
 
   // The files that the sources include, as the instrumenter finds them; nothing: it does not.
   std::optional<std::vector<std::string>> included(const Device &device) const;
@@ -69,7 +72,8 @@ struct Build {
   cl_program shadow_program(cl_context context, const Device &device, uint32_t local_words);
 
  private:
-  std::mutex lock_;
+  mutable std::mutex lock_;
+  std::string left_;
   // Also keyed by the local memory that counters may take.
   std::map<std::pair<cl_device_id, uint32_t>, std::unique_ptr<Shadow>> shadows_;
 };

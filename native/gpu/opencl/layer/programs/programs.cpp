@@ -221,15 +221,20 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
     if (auto program = programs.find(handle))
       before = set_build(handle, new_build(*program, options));
   });
-  HostEvent native(XP_HOST_BUILD);
-  if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
-  if (valid && !notify) leave_build(handle, n, devices);
-  ProgramNotify wrapped(notify, user);
-  auto build = [&] {
-    return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
-  };
-  cl_int error = compile(handle, notify, build, loads_what_computes_only(handle));
-  if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
+  cl_int error;
+  {
+    HostEvent native(XP_HOST_BUILD);
+    if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
+    ProgramNotify wrapped(notify, user);
+    auto build = [&] {
+      return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
+    };
+    error = compile(handle, notify, build, loads_what_computes_only(handle));
+  }
+  if (error != CL_SUCCESS)
+    quietly([&] { set_build(handle, before); });
+  else if (!notify)
+    leave_build(handle, n, devices);
   return error;
 }
 

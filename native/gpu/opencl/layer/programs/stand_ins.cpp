@@ -121,8 +121,8 @@ void leave_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
   auto own = own_build(program, n, devices);
   if (!own) return;
   const std::string &options = own->build->options;
-  own->build->left =
-      leave_for_profile(binary_request(*own->device, std::move(own->request), options));
+  own->build->set_left(
+      leave_for_profile(binary_request(*own->device, std::move(own->request), options)));
 }
 
 std::shared_ptr<StandIn> stand_in_of(cl_program handle) {

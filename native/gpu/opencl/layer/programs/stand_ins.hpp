@@ -38,7 +38,8 @@ class StandIn {
 // NULL: the program has to be built here. `n` and `devices` are clBuildProgram's.
 std::shared_ptr<StandIn> new_stand_in(Program *program, cl_uint n, const cl_device_id *devices);
 
-// In a native run that a profile follows: leaves what the profile will ask for to make it.
+// In a native run that a profile follows, once the program is built: leaves what the profile will
+// ask for to make its stand-in.
 void leave_stand_in(Program *program, cl_uint n, const cl_device_id *devices);
 
 // The stand-in of the application's handle, or NULL.
