@@ -27,7 +27,6 @@ namespace {
 struct Calls {
 #define CALL(name) decltype(&::name) name = entry<decltype(::name)>(#name)
   CALL(clCreateKernelsInProgram);
-  CALL(clGetDeviceInfo);
   CALL(clGetKernelInfo);
   CALL(clGetKernelSubGroupInfo);
   CALL(clReleaseKernel);
@@ -56,8 +55,11 @@ clinst::Response binary_of(const clinst::Request &request) {
   log(0, nullptr, &size);
   built.log.resize(size);
   log(size, built.log.data(), nullptr);
-  if (request.flags & CLINST_UNCHANGED)
-    built.sub_groups = common::words_of(common::sub_group_sizes(Calls(), program, device));
+  if (request.flags & CLINST_UNCHANGED) {
+    size_t most = 0;
+    check(CL(clGetDeviceInfo)(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, nullptr));
+    built.sub_groups = common::words_of(common::sub_group_sizes(Calls(), program, device, most));
+  }
   return built;
 }
 

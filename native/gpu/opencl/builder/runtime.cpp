@@ -3,14 +3,12 @@
 
 #include <vector>
 
+#include "common/text_from.hpp"
+
 namespace clbuild {
 
 static std::string text_of(cl_device_id device, cl_device_info what) {
-  size_t size = 0;
-  check(CL(clGetDeviceInfo)(device, what, 0, nullptr, &size));
-  std::string text(size, 0);
-  check(CL(clGetDeviceInfo)(device, what, size, text.data(), nullptr));
-  return text.c_str();
+  return common::text_from(CL(clGetDeviceInfo), device, what);
 }
 
 static bool is_asked(cl_device_id device, const clinst::Request &request) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/text_from.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace common {
@@ -28,34 +29,25 @@ uint32_t sub_group_size(const Cl &cl, cl_kernel kernel, cl_device_id device, siz
 // 0: it differs with the group (newer PoCL makes each row of a group one sub-group); warps are then
 // cut as on devices without sub-groups.
 template <class Cl>
-uint32_t sub_group_size(const Cl &cl, cl_kernel kernel, cl_device_id device) {
-  size_t most = 0;
-  cl.clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, nullptr);
+uint32_t even_sub_group_size(const Cl &cl, cl_kernel kernel, cl_device_id device,
+                             size_t max_work_group) {
   const uint32_t size = sub_group_size(cl, kernel, device, 1);
-  const size_t wide = std::min<size_t>(most, CLINST_MAX_SUB_GROUP);
+  const size_t wide = std::min<size_t>(max_work_group, CLINST_MAX_SUB_GROUP);
   return size == sub_group_size(cl, kernel, device, wide) ? size : 0;
-}
-
-template <class Cl>
-std::string name_of(const Cl &cl, cl_kernel kernel) {
-  size_t size = 0;
-  cl.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size);
-  std::string name(size, 0);
-  cl.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
-  return name.c_str();
 }
 
 // The size of each kernel of the program, as the device compiled it.
 template <class Cl>
 std::map<std::string, uint32_t> sub_group_sizes(const Cl &cl, cl_program program,
-                                                cl_device_id device) {
+                                                cl_device_id device, size_t max_work_group) {
   std::map<std::string, uint32_t> sizes;
   cl_uint n = 0;
   if (cl.clCreateKernelsInProgram(program, 0, nullptr, &n) != CL_SUCCESS) return sizes;
   std::vector<cl_kernel> kernels(n);
   if (cl.clCreateKernelsInProgram(program, n, kernels.data(), nullptr) != CL_SUCCESS) return sizes;
   for (cl_kernel kernel : kernels) {
-    sizes[name_of(cl, kernel)] = sub_group_size(cl, kernel, device);
+    const std::string name = text_from(cl.clGetKernelInfo, kernel, CL_KERNEL_FUNCTION_NAME);
+    sizes[name] = even_sub_group_size(cl, kernel, device, max_work_group);
     cl.clReleaseKernel(kernel);
   }
   return sizes;

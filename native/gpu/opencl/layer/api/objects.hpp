@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/layer.hpp"
+#include "common/text_from.hpp"
 
 namespace layer {
 
@@ -67,15 +68,7 @@ struct Queue {
 std::string text_of(const char *text);
 std::string kernel_name(cl_kernel handle);
 
-// A text that the driver knows; empty when it does not.
-template <class Query, class... What>
-std::string text_from(Query query, What... what) {
-  size_t size = 0;
-  if (query(what..., 0, nullptr, &size) != CL_SUCCESS || !size) return "";
-  std::string text(size, '\0');
-  if (query(what..., size, text.data(), nullptr) != CL_SUCCESS) return "";
-  return text.c_str();
-}
+using common::text_from;
 inline std::string info_text(cl_device_id device, cl_device_info name) {
   return text_from(next.clGetDeviceInfo, device, name);
 }

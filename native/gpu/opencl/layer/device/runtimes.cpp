@@ -96,9 +96,10 @@ std::map<std::string, uint32_t> sub_group_sizes(cl_kernel kernel, const Device &
   if (!device.sub_groups) return sizes;
   cl_program program = nullptr;
   next.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
-  if (program) sizes = common::sub_group_sizes(next, program, device.handle);
+  const size_t most = device.max_work_group;
+  if (program) sizes = common::sub_group_sizes(next, program, device.handle, most);
   if (sizes.empty())
-    sizes[kernel_name(kernel)] = common::sub_group_size(next, kernel, device.handle);
+    sizes[kernel_name(kernel)] = common::even_sub_group_size(next, kernel, device.handle, most);
   return sizes;
 }
 
