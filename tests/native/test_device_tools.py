@@ -87,13 +87,19 @@ def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F8
     exact, and a count that is off by one is reported."""
     ran, run = record_run(program, tmp_path / "run")
     _, lane_run = record_run(program, tmp_path / "lane", XPUPROF_COUNT_UNIT="lane")
-    lines = [{"kernel": name, "counts": counts[:, 0].tolist()} for name, counts in ran.expected]
+    lines = [
+        {"kernel": name, "blocks": 1, "counts": counts[:, 0].tolist()}
+        for name, counts in ran.expected
+    ]
     expected = tmp_path / "expected"
     expected.write_text("".join(json.dumps(line) + "\n" for line in lines))
     good = tool("nvidia_exact.py", run, expected, "--lanes", lane_run)
     assert good.returncode == 0, good.stdout
     assert f"{len(lines)} of {len(lines)} launches exact" in good.stdout
     assert tool("nvidia_exact.py", run, expected, "--lanes", run).returncode == 1  # the wrong run
+    two = lines[5] | {"blocks": 2, "counts": ran.expected[5][1][:, :2].sum(axis=1).tolist()}
+    expected.write_text("".join(json.dumps(line) + "\n" for line in [*lines[:5], two, *lines[6:]]))
+    assert tool("nvidia_exact.py", run, expected, "--lanes", lane_run).returncode == 0
     counts = np.array(lines[5]["counts"])
     lines[5]["counts"] = [*counts[:-1].tolist(), int(counts[-1]) + 1000]
     expected.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that count themselves, warp by warp, how often a block is entered: what the tools must
-// find in the same run. For each launch a JSON object is written, one a line: kernel, and a count
-// for each warp.
+// find in the same run. For each launch a JSON object is written, one a line: kernel, a count for
+// each warp, and in how many blocks the kernel counts.
 //   exact FILE CASE...     (basic brx pointers shared clusters wgmma streams graph)
 //
 // The leader of the entering lanes adds one, so diverged lanes of a warp count each time they are
@@ -186,7 +186,8 @@ static FILE *results;
 
 /* The counts of one launch to come, and where they are written afterwards. */
 struct Counts {
-  Counts(const char *kernel, dim3 grid, dim3 block) : name(kernel) {
+  Counts(const char *kernel, dim3 grid, dim3 block, unsigned parts = 1)
+      : name(kernel), blocks(parts) {
     warps = grid.x * grid.y * grid.z * ((block.x * block.y * block.z + 31) / 32);
     CHECK(cudaMalloc(&mine, warps * sizeof *mine));
     Clear();
@@ -198,22 +199,28 @@ struct Counts {
   void Write() const {
     std::vector<unsigned long long> counts(warps);
     CHECK(cudaMemcpy(counts.data(), mine, warps * sizeof *mine, cudaMemcpyDeviceToHost));
-    std::fprintf(results, "{\"kernel\": \"%s\", \"counts\": [", name);
+    std::fprintf(results, "{\"kernel\": \"%s\", \"blocks\": %u, \"counts\": [", name, blocks);
     for (unsigned w = 0; w < warps; w++) std::fprintf(results, "%s%llu", w ? ", " : "", counts[w]);
     std::fprintf(results, "]}\n");
   }
   const char *name;
-  unsigned warps;
+  unsigned blocks, warps;
   unsigned long long *mine;
 };
 
 template <typename Kernel, typename... More>
-void Run(const char *name, Kernel kernel, dim3 grid, dim3 block, More... more) {
-  Counts counts(name, grid, block);
+void RunParts(unsigned blocks, const char *name, Kernel kernel, dim3 grid, dim3 block,
+              More... more) {
+  Counts counts(name, grid, block, blocks);
   kernel<<<grid, block>>>(counts.mine, more...);
   CHECK(cudaDeviceSynchronize());
   counts.Write();
   CHECK(cudaFree(counts.mine));
+}
+
+template <typename Kernel, typename... More>
+void Run(const char *name, Kernel kernel, dim3 grid, dim3 block, More... more) {
+  RunParts(1, name, kernel, grid, block, more...);
 }
 
 static volatile int *sink;
@@ -238,7 +245,7 @@ static void Brx() {
 }
 
 static void FunctionPointers() {
-  for (auto &shape : shapes) Run("Pointers", Pointers, shape[0], shape[1]);
+  for (auto &shape : shapes) RunParts(2, "Pointers", Pointers, shape[0], shape[1]);
 }
 
 static void SharedFunctions() {
