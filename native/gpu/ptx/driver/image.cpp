@@ -14,9 +14,14 @@ namespace {
 
 enum : uint32_t { WRAPPER_MAGIC = 0x466243b1, FAT_MAGIC = 0xba55ed50 };
 enum : uint16_t { KIND_PTX = 1 };
-enum : uint64_t { FLAG_LZ4 = 0x2000, FLAG_ZSTD = 0x8000 };
+enum : uint64_t {
+  FLAG_LZ4 = 0x2000,
+  FLAG_ZSTD = 0x8000,
+  FLAG_THIS_DEVICE = 0x100000, /* sm_90a */
+  FLAG_FAMILY = 0x200000       /* sm_100f */
+};
 
-/* The layouts as nvcc 13.0 writes them; seen in its output. */
+/* The layouts and flags as nvcc 13.0 writes them; seen in its output. */
 struct Wrapper {
   uint32_t magic, version;
   const void *data, *more;
@@ -67,20 +72,30 @@ std::string content_of(const FatEntry &entry, const char *content, std::string *
   return made == text.size() ? text : "";
 }
 
-/* The newest PTX that the device can run. */
+/* How well PTX suits the device; 0: it cannot run there. The newest is best, and what was made for
+ * this very device or its family is better than what any later one runs, too. */
+unsigned fitness(const FatEntry &entry, unsigned capability) {
+  if (entry.kind != KIND_PTX || entry.arch > capability) return 0;
+  if (entry.flags & FLAG_THIS_DEVICE) return entry.arch == capability ? 4 * entry.arch + 2 : 0;
+  if (entry.flags & FLAG_FAMILY) return entry.arch / 10 == capability / 10 ? 4 * entry.arch + 1 : 0;
+  return 4 * entry.arch;
+}
+
 std::string in_fat_binary(const char *image, unsigned capability, std::string *why) {
   FatHead head;
   memcpy(&head, image, sizeof head);
   const char *at = image + head.head_bytes, *end = at + head.bytes, *best = nullptr;
   FatEntry entry, chosen = {};
-  unsigned as_good = 0;
+  unsigned as_good = 0, most = 0;
   while (end - at >= static_cast<ptrdiff_t>(sizeof entry)) {
     memcpy(&entry, at, sizeof entry);
     if (entry.head_bytes < sizeof entry ||
         entry.bytes > static_cast<uint64_t>(end - at) - entry.head_bytes)
       break;
-    if (entry.kind == KIND_PTX && entry.arch <= capability && entry.arch >= chosen.arch) {
-      as_good = entry.arch == chosen.arch ? as_good + 1 : 1;
+    const unsigned fit = fitness(entry, capability);
+    if (fit && fit >= most) {
+      as_good = fit == most ? as_good + 1 : 1;
+      most = fit;
       chosen = entry;
       best = at + entry.head_bytes;
     }
