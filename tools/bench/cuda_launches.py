@@ -31,7 +31,7 @@ def build(folder: Path, include: str) -> None:
     fake = str(folder / "libcuda.so.1")
     soname = "-Wl,-soname,libcuda.so.1"
     subprocess.run([*shared, str(SOURCES / "fake_cuda.cpp"), soname, "-o", fake], check=True)
-    idle = str(SOURCES / "idle_subscriber.cpp")
+    idle = str(Path(__file__).parent / "idle_subscriber.cpp")
     subprocess.run([*shared, idle, "-o", str(folder / "idle.so")], check=True)
     program = [str(SOURCES / "program.cpp"), fake, "-lpthread", "-o", str(folder / "program")]
     subprocess.run([*compiler, *program], check=True)

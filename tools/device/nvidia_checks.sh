@@ -36,6 +36,7 @@ export PATH=$PATH:/usr/local/cuda/bin
 export XPUPROF_PROBE_SECONDS=${XPUPROF_PROBE_SECONDS:-30}
 declare -A LIMITS=([build]=240 [empty]=40 [exact]=200 [async]=80 [graph]=80 [coverage]=160
   [overhead]=300 [particles]=540 [torch]=540 [cpu]=300 [many]=240)
+NVBIT=(NOBANNER=1 ACK_CTX_INIT_LIMITATION=1) # what its tools need said
 FAILED=0 DEADLINE=0
 mkdir -p "$OUT" "$RUNS"
 
@@ -43,7 +44,7 @@ note() { echo "== $*" | tee -a "$OUT/log.txt"; }
 limited() { # command...; `xpu` stands for xpuprof
   local left=$((DEADLINE - SECONDS))
   [ "$left" -gt 0 ] || return 124
-  [ "$1" = xpu ] && set -- "$PYTHON" -m xpuprof "${@:2}"
+  [ "$1" = xpu ] && set -- "$PYTHON" -P -m xpuprof "${@:2}"
   timeout -k 10 "$left" "$@"
 }
 look() { # name, command...: what comes out is a result in either case
@@ -69,7 +70,7 @@ profile() { # name, engine, command...
 }
 has() { # engine: whether it can be used here
   [ -f "$OUT/doctor.json" ] || limited xpu doctor --json >"$OUT/doctor.json" 2>"$OUT/doctor.err"
-  "$PYTHON" - "$1" "$OUT/doctor.json" <<'PY' 2>/dev/null
+  "$PYTHON" -P - "$1" "$OUT/doctor.json" <<'PY' 2>/dev/null
 import json, sys
 found = json.loads(open(sys.argv[2]).read().splitlines()[-1])
 sys.exit(not any(e["engine"] == sys.argv[1] and e["available"] for e in found["engines"]))
@@ -162,8 +163,8 @@ section_empty() {
   check empty-build nvcc -O2 -std=c++17 -arch="sm_$ARCH" -I"$NVBIT_ROOT/core" -Xcompiler -fPIC \
     -shared -o "$WORK/empty.so" "$ROOT/tools/device/empty_tool.cu" "$NVBIT_ROOT/core/libnvbit.a" \
     -Xlinker --no-as-needed -L"$WORK" -l:libcuda.so.1 || return
-  check empty env NOBANNER=1 ACK_CTX_INIT_LIMITATION=1 CUDA_INJECTION64_PATH="$WORK/empty.so" \
-    "$WORK/exact" "$OUT/empty.counts" basic
+  check empty env "${NVBIT[@]}" CUDA_INJECTION64_PATH="$WORK/empty.so" "$WORK/exact" \
+    "$OUT/empty.counts" basic
 }
 
 # Per warp, launch by launch, against what the kernels count for themselves.
@@ -175,7 +176,7 @@ section_exact() {
     done
   done
   has nvbit || return
-  check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -m xpuprof profile --force -q --cpu none \
+  check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -P -m xpuprof profile --force -q --cpu none \
     --gpu nvbit -o "$RUNS/exact-lanes" -- "$WORK/exact" "$OUT/lanes.counts" basic &&
     check exact-lanes-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" \
       "$RUNS/exact-nvbit-basic" "$OUT/exact-nvbit-basic.counts" --lanes "$RUNS/exact-lanes"
@@ -219,19 +220,21 @@ injected() { # mode, timer, engine, command...
   local folder=$WORK/injected-$1-$2-$3 status
   if [ ! -d "$folder" ]; then
     mkdir -p "$folder"
-    "$PYTHON" - "$1" "$2" "$3" "$folder" >"$folder/environment" <<'PY'
+    "$PYTHON" -P - "$1" "$2" "$3" "$folder" >"$folder/environment" <<'PY'
 import sys
 from pathlib import Path
 from xpuprof.engines.base import GpuEngine, GpuOptions
 from xpuprof.engines.registry import engine
 mode, timer, name, folder = sys.argv[1:]
 made = engine(GpuEngine, name).kind()
+mode = mode.replace("idle", "time")
 for item in made.environment(mode, timer, Path(folder), GpuOptions()).items():
     print("=".join(item))
 PY
   fi
   mapfile -t variables <"$folder/environment"
   mkdir -p "$folder/trace"
+  [ "$1" = idle ] && variables+=("CUDA_INJECTION64_PATH=$WORK/idle.so")
   limited env XPUPROF_DIR="$folder/trace" XPUPROF_MODE="$1" XPUPROF_TIMER="$2" "${variables[@]}" \
     "${@:4}"
   status=$?
@@ -242,15 +245,21 @@ under() { # way, command...
   case $1 in
   native) limited "${@:2}" ;;
   timer_async | timer_sync) injected time "${1#timer_}" cuda "${@:2}" ;;
+  idle_cupti) injected idle async cuda "${@:2}" ;;
   nvbit | ptx) injected profile async "$1" "${@:2}" ;;
-  instr_count_bb) limited env NOBANNER=1 CUDA_INJECTION64_PATH="$WORK/instr_count_bb.so" "${@:2}" ;;
+  nvbit_empty) limited env "${NVBIT[@]}" CUDA_INJECTION64_PATH="$WORK/empty.so" "${@:2}" ;;
+  instr_count_bb) limited env "${NVBIT[@]}" CUDA_INJECTION64_PATH="$WORK/instr_count_bb.so" "${@:2}" ;;
   nsys) limited nsys profile -t cuda --force-overwrite true -o "$WORK/nsys" "${@:2}" ;;
   neutrino) limited neutrino -t block_sched "${@:2}" ;;
   esac
 }
 section_overhead() {
-  local ways=(native timer_async timer_sync) peer=${NVBIT_ROOT:-/none}/../tools/instr_count_bb line t
-  mapfile -t -O 3 ways < <(engines nvbit ptx)
+  local ways=(native) peer=${NVBIT_ROOT:-/none}/../tools/instr_count_bb line t
+  check idle g++ -std=c++17 -O2 -shared -fPIC -isystem "$WORK/cuda/include" -o "$WORK/idle.so" \
+    "$ROOT/tools/bench/idle_subscriber.cpp" && ways+=(idle_cupti)
+  ways+=(timer_async timer_sync)
+  mapfile -t -O ${#ways[@]} ways < <(engines nvbit ptx)
+  [ -f "$WORK/empty.so" ] && ways+=(nvbit_empty)
   [ -d "$peer" ] || peer=${NVBIT_ROOT:-/none}/tools/instr_count_bb
   if [ -d "$peer" ] && limited make -C "$peer" ARCH="sm_$ARCH" >"$OUT/instr_count_bb.err" 2>&1; then
     cp "$peer/instr_count_bb.so" "$WORK/" && ways+=(instr_count_bb)
@@ -312,7 +321,7 @@ section_cpu() {
 section_many() {
   for engine in $(engines cuda nvbit ptx); do
     profile "many-$engine" "$engine" "$WORK/launches" 100000
-    "$PYTHON" - "$RUNS/many-$engine/manifest.json" >"$OUT/many-$engine.time" 2>/dev/null <<'PY'
+    "$PYTHON" -P - "$RUNS/many-$engine/manifest.json" >"$OUT/many-$engine.time" 2>/dev/null <<'PY'
 import json, sys
 print(json.load(open(sys.argv[1]))["executions"][0]["wall_s"], "s")
 PY

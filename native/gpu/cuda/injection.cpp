@@ -51,6 +51,7 @@ struct RuntimeCalls {
 thread_local bool ours;            /* our own driver calls are not the program's */
 thread_local RuntimeCalls runtime; /* the runtime API calls around us */
 thread_local int depth;            /* of bracketed calls */
+thread_local int launching;        /* launch calls whose begin was seen */
 
 /* Nests: in the midst of a call of ours, CUPTI may tell us of a module or a node. During a capture,
  * by whatever thread, our calls must not count as the program's. */
@@ -175,6 +176,8 @@ void launch_returns(const LaunchCall &kind, const CUpti_CallbackData *data) {
   ApiCall call = {};
   Shape shape = {};
   call.correlation = data->correlationId;
+  call.outer[0] = runtime.first;
+  call.outer[1] = runtime.last() == runtime.first ? 0 : runtime.last();
   call.tsc_run = *data->correlationData;
   call.context = data->context;
   call.per_thread_stream = kind.per_thread_stream;
@@ -182,9 +185,8 @@ void launch_returns(const LaunchCall &kind, const CUpti_CallbackData *data) {
   decode(kind.kind, data->functionParams, &call, &shape);
   bool failed = *static_cast<const CUresult *>(data->functionReturnValue) != CUDA_SUCCESS;
   Ours guard;
-  if (failed || (kind.kind != DEVICES && is_captured(call.stream))) {
-    recorder->call_over(call.correlation);
-  } else if (kind.kind == DEVICES) {
+  if (failed || (kind.kind != DEVICES && is_captured(call.stream))) return;
+  if (kind.kind == DEVICES) {
     auto p = static_cast<const cuLaunchCooperativeKernelMultiDevice_params *>(data->functionParams);
     recorder->launched_on_devices(call, p->launchParamsList, p->numDevices);
   } else if (kind.kind == GRAPH) {
@@ -317,13 +319,16 @@ void bracket(CUpti_ApiCallbackSite site) {
   }
 }
 
+void leave_out_runtime_launches();
+
 void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
   if (ours) return;
   const LaunchCall *launch = launch_call(cbid);
   if (data->callbackSite == CUPTI_API_ENTER) {
     bracket(CUPTI_API_ENTER);
     if (launch) {
-      recorder->call_begins(data->correlationId, runtime.first, runtime.last());
+      recorder->call_begins();
+      launching++;
       *data->correlationData = xpu_tsc();
     }
     return;
@@ -332,6 +337,11 @@ void driver_call(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
     launch_returns(*launch, data);
   else
     other_call_returns(cbid, data);
+  if (launch && launching > 0) {
+    launching--;
+    recorder->call_ends();
+    if (!recorder->needs_runtime_calls()) leave_out_runtime_launches();
+  }
   bracket(CUPTI_API_EXIT);
   turn_profiler(STARTS_AND_STOPS, cbid);
   if (launch) xpu_window_settle();
@@ -350,6 +360,10 @@ void runtime_call_at(CUpti_CallbackId cbid, const CUpti_CallbackData *data) {
 
 void resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data) {
   Ours guard;
+  if (cbid == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
+    recorder->stream_ends(data->resourceHandle.stream);
+    return;
+  }
   auto module = static_cast<const CUpti_ModuleResourceData *>(data->resourceDescriptor);
   if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
     recorder->kernels.module_loaded(module->pCubin, module->cubinSize);
@@ -401,29 +415,29 @@ uint32_t direction(uint8_t kind) {
 }
 
 template <typename Copy>
-void take_copy(const CUpti_Activity *record) {
+void take_copy(const CUpti_Activity *record, Recorder::Delivery *delivery) {
   auto c = reinterpret_cast<const Copy *>(record);
-  recorder->copied(direction(c->copyKind), c->bytes, c->start, c->end, c->streamId);
+  delivery->copied(direction(c->copyKind), c->bytes, c->start, c->end, c->streamId);
 }
 
-void take(const CUpti_Activity *record) {
+void take(const CUpti_Activity *record, Recorder::Delivery *delivery) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
     case CUPTI_ACTIVITY_KIND_KERNEL: {
       auto k = reinterpret_cast<const CUpti_ActivityKernel9 *>(record);
-      recorder->kernel_done({k->correlationId, k->deviceId, k->graphNodeId, k->start, k->end});
+      delivery->kernel_done({k->correlationId, k->deviceId, k->graphNodeId, k->start, k->end});
       return;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      take_copy<CUpti_ActivityMemcpy5>(record);
+      take_copy<CUpti_ActivityMemcpy5>(record, delivery);
       return;
     case CUPTI_ACTIVITY_KIND_MEMSET: {
       auto m = reinterpret_cast<const CUpti_ActivityMemset3 *>(record);
-      recorder->copied(XP_COPY_FILL, m->bytes, m->start, m->end, m->streamId);
+      delivery->copied(XP_COPY_FILL, m->bytes, m->start, m->end, m->streamId);
       return;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
-      take_copy<CUpti_ActivityMemcpyPtoP4>(record);
+      take_copy<CUpti_ActivityMemcpyPtoP4>(record, delivery);
       return;
     default:
       return;
@@ -432,12 +446,14 @@ void take(const CUpti_Activity *record) {
 
 void CUPTIAPI buffer_filled(CUcontext context, uint32_t stream, uint8_t *buffer, size_t,
                             size_t valid) {
-  recorder->read_clock();
-  CUpti_Activity *record = nullptr;
-  while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) take(record);
   size_t dropped = 0;
-  if (cupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS)
-    recorder->dropped(dropped);
+  if (cupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) != CUPTI_SUCCESS)
+    dropped = 0;
+  Recorder::Delivery delivery(recorder);
+  CUpti_Activity *record = nullptr;
+  while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS)
+    take(record, &delivery);
+  delivery.dropped(dropped);
   free(buffer);
 }
 
@@ -453,7 +469,6 @@ void finish() {
   if (getpid() != process || finished.exchange(true)) return;
   Ours guard;
   cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-  recorder->read_clock();
   recorder->finish();
   xpu_gpu_fini();
 }
@@ -501,7 +516,7 @@ std::string calls_not_understood() {
 void enable_callbacks() {
   for (CUpti_CallbackId cbid :
        {CUPTI_CBID_RESOURCE_MODULE_LOADED, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
-        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED})
+        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING})
     enable(CUPTI_CB_DOMAIN_RESOURCE, cbid);
   if (bracket_calls) {
     cupti.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
@@ -518,6 +533,15 @@ void enable_callbacks() {
   /* The completions of a launch may carry the id of the enclosing runtime call. */
   for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
     enable(CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
+}
+
+/* They carry the driver call's. */
+void leave_out_runtime_launches() {
+  static std::atomic<bool> left_out{bracket_calls};
+  if (left_out.exchange(true)) return;
+  Ours guard;
+  for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
+    cupti.cuptiEnableCallback(0, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, cbid);
 }
 
 bool start(const char **why) {

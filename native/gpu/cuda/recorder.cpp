@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "xpuprof/boundary.h"
 
 /* Matches completions of a call that launches on several devices; graph nodes are small numbers. */
@@ -10,11 +12,6 @@ static uint64_t device_key(uint32_t device) { return UINT64_C(1) << 63 | device;
 
 Recorder::Recorder(bool sync, const char *reason) : kernels(reason), sync_(sync), reason_(reason) {
   clock_.start();
-}
-
-void Recorder::read_clock() {
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  clock_.read();
 }
 
 uint32_t Recorder::device_of(CUcontext context) {
@@ -25,10 +22,26 @@ uint32_t Recorder::device_of(CUcontext context) {
   return devices_[context] = device;
 }
 
+/* CUPTI takes its time to answer. A thread's own default stream has no handle of its own. */
 uint32_t Recorder::stream_id(const ApiCall &call) {
   uint32_t id = 0;
+  const bool per_thread =
+      call.stream == CU_STREAM_PER_THREAD || (call.per_thread_stream && (!call.stream));
+  std::unique_lock<std::mutex> hold(streams_lock_);
+  auto known = streams_.find({call.stream, call.context});
+  if (known != streams_.end() && !per_thread) return known->second;
+  hold.unlock();
   cupti.cuptiGetStreamIdEx(call.context, call.stream, call.per_thread_stream, &id);
+  hold.lock();
+  if (!per_thread) streams_[{call.stream, call.context}] = id;
   return id;
+}
+
+void Recorder::stream_ends(CUstream stream) {
+  std::lock_guard<std::mutex> hold(streams_lock_);
+  auto first = streams_.lower_bound({stream, nullptr}), last = first;
+  while (last != streams_.end() && last->first.first == stream) ++last;
+  streams_.erase(first, last);
 }
 
 static uint32_t dimensions(const Shape &shape) {
@@ -58,36 +71,27 @@ uint64_t Recorder::run(const ApiCall &call, const Shape &shape, uint32_t device)
   return number;
 }
 
-void Recorder::call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost) {
-  if (sync_) return;
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.call_begins(correlation, outermost, innermost);
+static Launched of(const ApiCall &call, uint64_t key, uint64_t number) {
+  return {call.correlation, {call.outer[0], call.outer[1]}, key, number, call.tsc_run};
 }
 
-void Recorder::call_over(uint32_t correlation) {
+void Recorder::expect(const Launched *launches, size_t n) {
   if (sync_) return;
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  for (const Completion &early : completions_.call_ends(correlation)) complete(early);
-}
-
-void Recorder::expect(const ApiCall &call, const std::vector<Completions::Expected> &launches) {
-  if (sync_) return;
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  completions_.expect(call.correlation, launches.data(), launches.size());
-  for (const Completion &early : completions_.call_ends(call.correlation)) complete(early);
+  std::lock_guard<std::mutex> hold(launched_lock_);
+  launched_.insert(launched_.end(), launches, launches + n);
 }
 
 void Recorder::launched(const ApiCall &call, const Shape &shape) {
   std::unique_lock<std::mutex> hold(lock);
-  uint64_t number = run(call, shape, device_of(call.context));
+  const Launched launched = of(call, 0, run(call, shape, device_of(call.context)));
   hold.unlock();
-  expect(call, {{0, number, call.tsc_run}});
-  if (sync_) wait(call, {{0, number, call.tsc_run}});
+  expect(&launched, 1);
+  if (sync_) wait(call.stream, call.per_thread_stream, {launched});
 }
 
 void Recorder::launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list,
                                    unsigned n) {
-  std::vector<Completions::Expected> launches;
+  std::vector<Launched> launches;
   for (unsigned i = 0; i < n; i++) {
     ApiCall part = call;
     part.stream = list[i].hStream;
@@ -99,16 +103,16 @@ void Recorder::launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS
                    list[i].sharedMemBytes};
     std::unique_lock<std::mutex> hold(lock);
     uint32_t device = device_of(part.context);
-    launches.push_back({device_key(device), run(part, shape, device), call.tsc_run});
+    launches.push_back(of(part, device_key(device), run(part, shape, device)));
     hold.unlock();
-    if (sync_) wait(part, {launches.back()});
+    if (sync_) wait(part.stream, part.per_thread_stream, {launches.back()});
   }
-  expect(call, launches);
+  expect(launches.data(), launches.size());
 }
 
 void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
   std::unique_lock<std::mutex> hold(lock);
-  std::vector<Completions::Expected> launches;
+  std::vector<Launched> launches;
   uint32_t device = device_of(call.context);
   ApiCall part = call;
   part.name = nullptr;
@@ -118,22 +122,20 @@ void Recorder::graph_launched(const ApiCall &call, CUgraphExec exec) {
                    {kernel.grid[0], kernel.grid[1], kernel.grid[2]},
                    {kernel.block[0], kernel.block[1], kernel.block[2]},
                    kernel.shared};
-    launches.push_back({kernel.node, run(part, shape, device), call.tsc_run});
+    launches.push_back(of(part, kernel.node, run(part, shape, device)));
   }
   hold.unlock();
-  expect(call, launches);
-  if (sync_) wait(call, launches);
+  expect(launches.data(), launches.size());
+  if (sync_) wait(call.stream, call.per_thread_stream, launches);
 }
 
 /* Timer mode `sync`: the launch completes before the program continues. */
-void Recorder::wait(const ApiCall &call, const std::vector<Completions::Expected> &launches) {
-  CUstream stream = call.stream              ? call.stream
-                    : call.per_thread_stream ? CU_STREAM_PER_THREAD
-                                             : CU_STREAM_LEGACY;
+void Recorder::wait(CUstream stream, bool per_thread, const std::vector<Launched> &launches) {
+  if (!stream) stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   if (driver.cuStreamSynchronize(stream) != CUDA_SUCCESS) return;
   xpu_completion completion = {};
   completion.tsc_host = xpu_tsc();
-  for (const Completions::Expected &launch : launches) {
+  for (const Launched &launch : launches) {
     completion.launch = launch.launch;
     xpu_kernel_complete(&completion);
   }
@@ -151,46 +153,56 @@ void Recorder::wait_for_all() {
   }
 }
 
-void Recorder::kernel_done(const Completion &completion) {
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  complete(completion);
+Recorder::Delivery::Delivery(Recorder *recorder)
+    : recorder_(recorder), hold_(recorder->completions_lock_) {
+  recorder_->clock_.read();
+  recorder_->receive();
+}
+
+/* What was launched so far. If no call was under way before, nothing that completed until then is
+ * missing from it. */
+void Recorder::receive() {
+  quiet_ = in_calls_.load(std::memory_order_acquire) == 0;
+  received_.clear();
+  {
+    std::lock_guard<std::mutex> hold(launched_lock_);
+    received_.swap(launched_);
+  }
+  for (const Launched &launched : received_) completions_.expect(launched);
+  std::vector<Completion> early;
+  early.swap(early_);
+  for (const Completion &completion : early) complete(completion);
 }
 
 void Recorder::complete(const Completion &completion) {
   const uint64_t keys[] = {completion.node, graphs.original_of(completion.node),
                            device_key(completion.device), 0};
-  uint64_t launch, tsc_run;
-  switch (completions_.match(completion, keys, 4, &launch, &tsc_run)) {
-    case Completions::EARLY:
-      return;
-    case Completions::UNMATCHED:
+  Launched launched;
+  if (!completions_.match(completion, keys, 4, &launched)) {
+    if (quiet_)
       unmatched_++;
-      return;
-    case Completions::MATCHED:
-      break;
+    else
+      early_.push_back(completion);
+    return;
   }
+  if (completions_.carry_the_drivers_id()) runtime_calls_.store(false, std::memory_order_relaxed);
   xpu_completion record = {};
-  record.launch = launch;
+  record.launch = launched.launch;
   if (completion.start && completion.start <= completion.end) {
     record.tsc_start = clock_.ticks(completion.start);
     record.tsc_end = clock_.ticks(completion.end);
   } else { /* CUPTI has none when its device memory for stamps is used up */
     timeless_++;
   }
-  if (record.tsc_start && record.tsc_start < tsc_run && tsc_run - record.tsc_start > early_ticks_)
-    early_ticks_ = tsc_run - record.tsc_start;
+  if (record.tsc_start && record.tsc_start < launched.tsc_run)
+    early_ticks_ = std::max(early_ticks_, launched.tsc_run - record.tsc_start);
   xpu_kernel_complete(&record);
 }
 
-void Recorder::copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end,
-                      uint32_t stream) {
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  xpu_copy(direction, bytes, clock_.ticks(start), clock_.ticks(end), stream);
-}
-
-void Recorder::dropped(uint64_t records) {
-  std::lock_guard<std::mutex> hold(completions_lock_);
-  dropped_ += records;
+void Recorder::Delivery::copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end,
+                                uint32_t stream) {
+  const CuptiClock &clock = recorder_->clock_;
+  xpu_copy(direction, bytes, clock.ticks(start), clock.ticks(end), stream);
 }
 
 static void meta(const char *key, const char *format, double value) {
@@ -200,7 +212,8 @@ static void meta(const char *key, const char *format, double value) {
 }
 
 void Recorder::finish() {
-  std::lock_guard<std::mutex> hold(completions_lock_);
+  const Delivery last(this);
+  unmatched_ += early_.size();
   meta("clock_error_ns", "%.0f", clock_.error_ns());
   /* A kernel cannot start before its launch: CUPTI's error between the clocks of device and host is
    * at least this. */

@@ -3,7 +3,10 @@
 #ifndef XPUPROF_CUDA_RECORDER_H
 #define XPUPROF_CUDA_RECORDER_H
 
+#include <atomic>
+#include <map>
 #include <mutex>
+#include <vector>
 
 #include "clock.h"
 #include "completions.h"
@@ -12,8 +15,8 @@
 
 /* One launching API call, from its callback. */
 struct ApiCall {
-  uint32_t correlation;
-  uint64_t tsc_run; /* just before the call */
+  uint32_t correlation, outer[2]; /* as in Launched */
+  uint64_t tsc_run;               /* just before the call */
   CUcontext context;
   CUstream stream;
   bool per_thread_stream;
@@ -30,16 +33,28 @@ class Recorder {
   /* `reason`: why launches are uninstrumented. */
   Recorder(bool sync, const char *reason);
 
-  void call_begins(uint32_t correlation, uint32_t outermost, uint32_t innermost);
-  void call_over(uint32_t correlation); /* also for a call that launched nothing */
+  /* Around each launching call. What it launched is noted between the two, for the thread that
+   * brings the completions: all the work of matching is done there. */
+  void call_begins() { in_calls_.fetch_add(1, std::memory_order_relaxed); }
+  void call_ends() { in_calls_.fetch_sub(1, std::memory_order_release); }
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);
   void graph_launched(const ApiCall &call, CUgraphExec exec);
+  void stream_ends(CUstream stream); /* its handle may be another's later */
+  bool needs_runtime_calls() const { return runtime_calls_.load(std::memory_order_relaxed); }
 
-  void kernel_done(const Completion &completion);
-  void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
-  void dropped(uint64_t records);
-  void read_clock();
+  /* Records that CUPTI brings, together. */
+  class Delivery {
+   public:
+    explicit Delivery(Recorder *recorder);
+    void kernel_done(const Completion &completion) { recorder_->complete(completion); }
+    void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
+    void dropped(uint64_t records) { recorder_->dropped_ += records; }
+
+   private:
+    Recorder *const recorder_;
+    std::lock_guard<std::mutex> hold_;
+  };
   void wait_for_all(); /* launched so far */
   void finish();
 
@@ -51,8 +66,9 @@ class Recorder {
 
  private:
   uint64_t run(const ApiCall &call, const Shape &shape, uint32_t device);
-  void wait(const ApiCall &call, const std::vector<Completions::Expected> &launches);
-  void expect(const ApiCall &call, const std::vector<Completions::Expected> &launches);
+  void wait(CUstream stream, bool per_thread, const std::vector<Launched> &launches);
+  void expect(const Launched *launches, size_t n);
+  void receive();
   void complete(const Completion &completion);
   uint32_t device_of(CUcontext context);
   uint32_t stream_id(const ApiCall &call);
@@ -60,9 +76,18 @@ class Recorder {
   const bool sync_;
   const char *const reason_;
   std::unordered_map<CUcontext, uint32_t> devices_;
+  std::mutex streams_lock_; /* guards the next; no CUDA call is made under it */
+  std::map<std::pair<CUstream, CUcontext>, uint32_t> streams_;
+  std::mutex launched_lock_; /* guards the next; taken last */
+  std::vector<Launched> launched_;
+  std::atomic<int> in_calls_{0};
+  std::atomic<bool> runtime_calls_{true};
   std::mutex completions_lock_; /* guards the following; no CUDA call is made under it */
   CuptiClock clock_;
   Completions completions_;
+  std::vector<Launched> received_;
+  std::vector<Completion> early_; /* whose calls have not returned */
+  bool quiet_ = false;            /* no launching call was under way */
   uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0, timeless_ = 0;
 };
 
