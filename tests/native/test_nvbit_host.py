@@ -90,11 +90,16 @@ def assert_exact(ran: Ran) -> None:
     assert meta["counts_without_place"] == meta["launches_not_read"] == "0"
 
 
+@pytest.mark.parametrize("host_memory", [True, False])
 @pytest.mark.parametrize("in_flight", [0, 3, 1000])
-def test_every_launch_has_its_own_vectors(program: Path, tmp_path: Path, in_flight: int) -> None:
+def test_every_launch_has_its_own_vectors(
+    program: Path, tmp_path: Path, in_flight: int, host_memory: bool
+) -> None:
     """GIVEN launches of kernels that share called functions, failed and captured ones, graphs WHEN
-    none, some or all are in flight THEN each launch's vectors are exact, warp by warp."""
-    ran = run(program, tmp_path / "t", in_flight)
+    none, some or all are in flight, and small launches are read by the host or like large ones
+    (without page-locked memory) THEN each launch's vectors are exact, warp by warp."""
+    more = {} if host_memory else {"FAKE_NO_HOST_MEMORY": "1"}
+    ran = run(program, tmp_path / "t", in_flight, **more)
     assert len(ran.expected) == LAUNCHES
     assert_exact(ran)
 

@@ -18,19 +18,16 @@ static CUmodule module_of(CUfunction function) {
   return cuFuncGetModule(&module, function) == CUDA_SUCCESS ? module : nullptr;
 }
 
-/* The cubin of the function, as NVBit dumps it. */
+/* The cubin of the function, as NVBit dumps it; empty without one. */
 static std::string cubin_of(CUcontext context, CUfunction function) {
   char path[] = "/tmp/xpuprof-cubin-XXXXXX";
   int fd = mkstemp(path);
   if (fd < 0) return "";
   close(fd);
-  std::string content;
-  if (nvbit_dump_cubin(context, function, path)) {
-    std::ifstream file(path, std::ios::binary);
-    content.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  nvbit_dump_cubin(context, function, path); /* 1.7.7.1 returns false when it has written it, too */
+  std::ifstream file(path, std::ios::binary);
   unlink(path);
-  return content;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 /* A function's instructions, cut into blocks; `fault` when that cannot be done. */
@@ -132,16 +129,19 @@ Kernel Functions::make(CUcontext context, CUfunction function) {
   return kernel;
 }
 
-Kernel *Functions::kernel(CUcontext context, CUfunction function) {
-  auto known = kernels_.find(function);
-  if (known == kernels_.end()) known = kernels_.emplace(function, make(context, function)).first;
-  return &known->second;
+const std::shared_ptr<Kernel> &Functions::kernel(CUcontext context, CUfunction function) {
+  std::shared_ptr<Kernel> &known = kernels_[function];
+  if (!known) known = std::make_shared<Kernel>(make(context, function));
+  return known;
 }
+
+static CUmodule module_of(const DeviceFunction &function) { return function.module; }
+static CUmodule module_of(const std::shared_ptr<Kernel> &kernel) { return kernel->module; }
 
 template <typename Map>
 static void erase_of(CUmodule module, Map *map) {
   for (auto it = map->begin(); it != map->end();)
-    it = it->second.module == module ? map->erase(it) : std::next(it);
+    it = module_of(it->second) == module ? map->erase(it) : std::next(it);
 }
 
 void Functions::forget(CUmodule module) {

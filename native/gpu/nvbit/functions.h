@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,8 +37,9 @@ struct Kernel {
 
 class Functions {
  public:
-  /* The kernel of the handle; analysed and instrumented on first use. */
-  Kernel *kernel(CUcontext context, CUfunction function);
+  /* The kernel of the handle; analysed and instrumented on first use. Launches in flight keep it
+   * when its module is unloaded. */
+  const std::shared_ptr<Kernel> &kernel(CUcontext context, CUfunction function);
   /* The module is unloaded: its handles may name other functions later. */
   void forget(CUmodule module);
   /* Cubins whose kernels can launch kernels: NVBit does not show those launches. */
@@ -49,7 +51,7 @@ class Functions {
   uint32_t program_of(const Cubin &cubin, const std::string &name);
 
   std::unordered_map<CUfunction, DeviceFunction> called_;
-  std::unordered_map<CUfunction, Kernel> kernels_;
+  std::unordered_map<CUfunction, std::shared_ptr<Kernel>> kernels_;
   std::map<std::string, uint32_t> programs_, ids_; /* hash -> program, program and name -> kernel */
   uint32_t numbers_ = 0, kernel_numbers_ = 0;
   uint64_t launching_ = 0;

@@ -11,67 +11,112 @@ void *Reader::work(void *self) {
   return nullptr;
 }
 
-void Reader::add(const Flight &flight) {
+/* The program's signals are not for this thread. */
+void Reader::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, work, this) == 0) {
+    pthread_detach(thread);
+    nvbit_set_tool_pthread(thread);
+    owner_ = getpid();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Reader::add(Flight flight, CUstream stream) {
   {
     std::lock_guard<std::mutex> hold(lock_);
-    in_flight_.push_back(flight);
-    if (owner_ == 0) {
-      /* The program's signals are not for this thread. */
-      sigset_t all, before;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before);
-      pthread_t thread;
-      if (pthread_create(&thread, nullptr, work, this) == 0) {
-        pthread_detach(thread);
-        nvbit_set_tool_pthread(thread);
-        owner_ = getpid();
-      }
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::vector<CUevent> &events = events_[flight.context];
+    if (!events.empty()) {
+      flight.done = events.back();
+      events.pop_back();
     }
   }
-  added_.notify_one();
+  if (!flight.done) cuEventCreate(&flight.done, CU_EVENT_DISABLE_TIMING);
+  cuEventRecord(flight.done, stream);
+  bool idle;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    idle = in_flight_.empty();
+    in_flight_.push_back(std::move(flight));
+    unread_++;
+    if (owner_ == 0) start();
+  }
+  if (idle) added_.notify_one();
 }
 
 void Reader::wait() {
   std::unique_lock<std::mutex> hold(lock_);
   if (owner_ != getpid()) return; /* no thread: it could not be made, or this process is a fork */
-  while (!in_flight_.empty()) {
+  while (unread_) {
     uint64_t before = reads_;
     if (!read_.wait_for(hold, std::chrono::minutes(1), [&] { return reads_ != before; })) break;
   }
 }
 
-void Reader::run() {
-  xpu_api_enter(); /* this thread is not the program's */
+void Reader::forget(CUcontext context) {
+  std::lock_guard<std::mutex> hold(lock_);
+  events_.erase(context);
+}
+
+enum : size_t { MOST_AT_A_TIME = 1024 };
+
+/* Adds to the thread's own flights. */
+void Reader::take(std::deque<Flight> *flights) {
   std::unique_lock<std::mutex> hold(lock_);
-  for (;;) {
-    added_.wait(hold, [this] { return !in_flight_.empty(); });
-    Flight flight = in_flight_.front();
-    hold.unlock();
-    read(flight);
-    hold.lock();
+  added_.wait(hold, [&] { return !flights->empty() || !in_flight_.empty(); });
+  while (flights->size() < MOST_AT_A_TIME && !in_flight_.empty()) {
+    flights->push_back(std::move(in_flight_.front()));
     in_flight_.pop_front();
-    reads_++;
-    read_.notify_all();
   }
 }
 
-void Reader::read(const Flight &flight) {
-  Reading reading = {};
-  cuCtxPushCurrent_v2(flight.context);
-  bool whole = memory_->read(flight.context, flight.kernel, flight.buffer, flight.warps,
-                             flight.done, &reading);
-  cuEventDestroy_v2(flight.done);
+void Reader::run() {
+  xpu_api_enter(); /* this thread is not the program's */
+  std::deque<Flight> flights;
+  for (;;) {
+    take(&flights);
+    read(&flights);
+  }
+}
+
+/* Waits for the first flight, and reads those of its context that are over with it. */
+void Reader::read(std::deque<Flight> *flights) {
+  const CUcontext context = flights->front().context;
   CUcontext popped;
+  cuCtxPushCurrent_v2(context);
+  const bool over = cuEventSynchronize(flights->front().done) == CUDA_SUCCESS;
+  std::vector<Reading> readings;
+  for (const Flight &flight : *flights) {
+    if (flight.context != context) break;
+    if (!readings.empty() && cuEventQuery(flight.done) != CUDA_SUCCESS) break;
+    readings.push_back({flight.kernel.get(), flight.buffer, flight.warps, false, {}, {}, 0, 0});
+    if (!over) break;
+  }
+  if (over) memory_->read(context, &readings);
   cuCtxPopCurrent_v2(&popped);
+  for (size_t i = 0; i < readings.size(); i++) publish((*flights)[i], readings[i]);
+  std::lock_guard<std::mutex> hold(lock_);
+  for (size_t i = 0; i < readings.size(); i++) {
+    events_[context].push_back(flights->front().done);
+    flights->pop_front();
+  }
+  unread_ -= readings.size();
+  reads_++;
+  read_.notify_all();
+}
+
+void Reader::publish(const Flight &flight, const Reading &reading) {
   strays_ += reading.strays;
-  if (!whole || reading.strays) { /* no vectors rather than wrong ones */
+  if (!reading.whole || reading.strays) { /* no vectors rather than wrong ones */
     lost_++;
     return;
   }
   const WarpClasses &classes = reading.classes;
   xpu_grid grid = {};
-  grid.kernel = flight.kernel.id;
+  grid.kernel = flight.kernel->id;
   grid.n_vectors = static_cast<uint32_t>(classes.first_row.size());
   grid.counts = reading.vectors.data();
   grid.n_runs = classes.run_class.size();

@@ -105,13 +105,13 @@ std::string why_not(const Kernel &kernel, const Shape &shape) {
   return chosen ? "" : XPU_REASON_LEFT_OUT;
 }
 
-Flight flight_of(CUcontext context, const Kernel &kernel, const Call &call) {
+Flight flight_of(CUcontext context, const std::shared_ptr<Kernel> &kernel, const Call &call) {
   Flight flight = {};
   flight.context = context;
   flight.kernel = kernel;
   flight.warps = warps_of(call.shape);
-  flight.reason = why_not(kernel, call.shape);
-  flight.shape = launch_of(kernel, context, call);
+  flight.reason = why_not(*kernel, call.shape);
+  flight.shape = launch_of(*kernel, context, call);
   return flight;
 }
 
@@ -127,12 +127,12 @@ void switch_to(Kernel *kernel, bool counted) {
 }
 
 Flight prepare(CUcontext context, const Call &call) {
-  Kernel *kernel = functions.kernel(context, call.function);
-  Flight flight = flight_of(context, *kernel, call);
+  const std::shared_ptr<Kernel> &kernel = functions.kernel(context, call.function);
+  Flight flight = flight_of(context, kernel, call);
   bool wanted = flight.reason.empty();
   if (wanted)
     flight.buffer = memory->take(context, *kernel, flight.warps, call.stream, &flight.reason);
-  switch_to(kernel, wanted);
+  switch_to(kernel.get(), wanted);
   /* The value first: NVBit hands it to the driver when the function is enabled. */
   nvbit_set_at_launch(context, call.function, flight.buffer ? flight.buffer->memory : 0,
                       call.stream, 0);
@@ -143,16 +143,13 @@ Flight prepare(CUcontext context, const Call &call) {
 void went(Flight *flight, CUstream stream) {
   flight->shape.reason = flight->buffer ? nullptr : flight->reason.c_str();
   flight->launch = xpu_kernel_run(&flight->shape);
-  if (!flight->buffer) return;
-  cuEventCreate(&flight->done, CU_EVENT_DISABLE_TIMING);
-  cuEventRecord(flight->done, stream);
-  reader->add(*flight);
+  if (flight->buffer) reader->add(std::move(*flight), stream);
 }
 
 /* Launches that the driver rejected are not counted. */
 void did_not_go(Flight *flight) {
-  filter.take_back(flight->kernel.name);
-  if (flight->buffer) memory->give_back(flight->context, flight->kernel, flight->buffer);
+  filter.take_back(flight->kernel->name);
+  if (flight->buffer) memory->give_back(flight->context, *flight->kernel, flight->buffer);
 }
 
 /* ---- graphs --------------------------------------------------------------------------------- */
@@ -160,7 +157,7 @@ void did_not_go(Flight *flight) {
 /* A kernel in a graph is instrumented before the graph is instantiated, and has counters before the
  * graph is launched: nvbit_at_graph_node_launch must not call the driver. */
 void node_made(CUcontext context, const Call &node) {
-  Kernel *kernel = functions.kernel(context, node.function);
+  Kernel *kernel = functions.kernel(context, node.function).get();
   if (!kernel->reason.empty()) return;
   kernel->in_graph = true;
   switch_to(kernel, true);
@@ -185,8 +182,8 @@ void graph_launch_begins(CUstream stream) {
 
 /* No driver calls: NVBit holds a lock that other threads' driver calls may wait for. */
 void node_launched(CUcontext context, const Call &call, uint64_t handle) {
-  Kernel *kernel = functions.kernel(context, call.function);
-  Flight flight = flight_of(context, *kernel, call);
+  const std::shared_ptr<Kernel> &kernel = functions.kernel(context, call.function);
+  Flight flight = flight_of(context, kernel, call);
   auto known = nodes.find(call.function);
   if (flight.reason.empty()) {
     flight.buffer = memory->take_idle(context, *kernel, flight.warps);
@@ -268,14 +265,14 @@ void for_each_device(const cuLaunchCooperativeKernelMultiDevice_params *p, Actio
 }
 
 void several_devices_begin(CUcontext context, const Call &part) {
-  Kernel *kernel = functions.kernel(context, part.function);
+  Kernel *kernel = functions.kernel(context, part.function).get();
   switch_to(kernel, false);
   nvbit_set_at_launch(context, part.function, 0, part.stream, 0);
   nvbit_enable_instrumented(context, part.function, kernel->enabled);
 }
 
 void several_devices_return(CUcontext context, const Call &part) {
-  Kernel *kernel = functions.kernel(context, part.function);
+  Kernel *kernel = functions.kernel(context, part.function).get();
   xpu_launch launch = launch_of(*kernel, context, part);
   launch.reason = "one call launches on several devices";
   filter.launched(kernel->name);
@@ -395,6 +392,7 @@ void nvbit_at_ctx_term(CUcontext context) {
   std::lock_guard<std::recursive_mutex> hold(lock);
   Ours guard;
   reader->wait();
+  reader->forget(context);
   memory->end(context);
 }
 

@@ -108,10 +108,12 @@ std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction f) {
 bool nvbit_is_func_kernel(CUcontext, CUfunction f) { return of(f)->kernel; }
 const std::vector<Instr *> &nvbit_get_instrs(CUcontext, CUfunction f) { return of(f)->code; }
 const char *nvbit_get_func_name(CUcontext, CUfunction f, bool) { return of(f)->name.c_str(); }
+/* As kit 1.7.7.1 was seen to do: the file is written, and the answer is no. */
 bool nvbit_dump_cubin(CUcontext, CUfunction, const char *path) {
   FILE *file = fopen(path, "w");
   fputs("the one cubin", file);
-  return fclose(file) == 0;
+  fclose(file);
+  return false;
 }
 void nvbit_get_func_config(CUcontext, CUfunction f, func_config_t *config) {
   *config = of(f)->config;
@@ -217,6 +219,17 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream) {
 CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream) {
   return memset(reinterpret_cast<void *>(at), value, n), CUDA_SUCCESS;
 }
+CUresult cuMemsetD2D8Async(CUdeviceptr at, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream) {
+  for (size_t row = 0; row < height; row++)
+    memset(reinterpret_cast<char *>(at) + row * pitch, value, width);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocHost_v2(void **at, size_t n) {
+  if (getenv("FAKE_NO_HOST_MEMORY")) return CUDA_ERROR_OUT_OF_MEMORY;
+  return *at = malloc(n), CUDA_SUCCESS;
+}
+CUresult cuMemFreeHost(void *at) { return free(at), CUDA_SUCCESS; }
 CUresult cuEventCreate(CUevent *event, unsigned) {
   return *event = reinterpret_cast<CUevent>(new int(0)), CUDA_SUCCESS;
 }
@@ -227,6 +240,10 @@ CUresult cuEventSynchronize(CUevent event) {
   if (!pthread_equal(pthread_self(), reader)) broken("a callback waits for a kernel");
   if (*reinterpret_cast<int *>(event) > events_recorded - unfinished) usleep(1000);
   return CUDA_SUCCESS;
+}
+CUresult cuEventQuery(CUevent event) {
+  return *reinterpret_cast<int *>(event) > events_recorded - unfinished ? CUDA_ERROR_NOT_READY
+                                                                        : CUDA_SUCCESS;
 }
 CUresult cuEventDestroy_v2(CUevent event) {
   return delete reinterpret_cast<int *>(event), CUDA_SUCCESS;
