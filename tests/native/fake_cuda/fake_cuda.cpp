@@ -355,6 +355,7 @@ EXPORT CUresult cuInit(unsigned) {
   static bool done;
   if (done) return CUDA_SUCCESS;
   done = true;
+  if (ptx_starts) ptx_starts();
   const char *path = getenv("CUDA_INJECTION64_PATH");
   if (!path) return CUDA_SUCCESS;
   void *library = dlopen(path, RTLD_NOW);

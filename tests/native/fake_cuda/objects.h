@@ -53,6 +53,7 @@ struct CUstream_st {
 };
 
 /* Defined by ptx_device.cpp, which executes PTX; absent where tests need launches only. */
+extern "C" __attribute__((weak)) void ptx_starts(void);
 extern "C" __attribute__((weak)) void *ptx_load(const char *image);
 extern "C" __attribute__((weak)) void ptx_run(CUstream stream,
                                               const CUDA_KERNEL_NODE_PARAMS_v2 *kernel);

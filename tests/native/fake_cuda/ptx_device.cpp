@@ -209,8 +209,15 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   *event = {last_number, fake_stream(stream)};
   return CUDA_SUCCESS;
 }
+/* As driver 580 was seen to do: when the program exits, the driver ends before those who registered
+ * with `atexit` before cuInit. */
+static bool ended;
+extern "C" void ptx_starts() {
+  atexit([] { ended = true; });
+}
 /* The device takes its time: longer than one call of the program. */
 EXPORT CUresult cuEventQuery(CUevent event) {
+  if (ended) return CUDA_ERROR_DEINITIALIZED;
   static int asked;
   for (const Waiting &one : waiting)
     if (one.stream == event->stream && one.number <= event->number) {
@@ -224,6 +231,10 @@ EXPORT CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+EXPORT CUresult cuMemAllocHost_v2(void **at, size_t bytes) {
+  *at = malloc(bytes);
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *all) {
   *free_bytes = *all = size_t{1} << 30;
   return CUDA_SUCCESS;
@@ -245,6 +256,7 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t by
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (ended) return CUDA_ERROR_DEINITIALIZED;
   catch_up(stream);
   memcpy(to, reinterpret_cast<void *>(from), bytes);
   return CUDA_SUCCESS;

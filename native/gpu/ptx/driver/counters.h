@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters in device memory: each counted launch has its own rows. */
+/* Counters in device memory. The rows of a small launch stand: each launch of the kernel adds to
+ * them, and is followed by a kernel of ours that copies them to the host's memory, so that its
+ * counts are the difference from the copy before. (The device takes longer to change over to its
+ * copy engine and back than to run that kernel.) Other launches, and those of graphs, have rows of
+ * their own. */
 #ifndef XPUPROF_PTX_COUNTERS_H
 #define XPUPROF_PTX_COUNTERS_H
 
@@ -47,6 +51,8 @@ struct Flight {
   Buffer buffer;                /* the heads, then the rows; memory 0: none */
   uint32_t heads;
   CUevent done;
+  uint64_t *copied; /* where standing rows are copied to, page-locked; NULL: rows of its own */
+  bool fresh;       /* they began at nothing */
   CUdeviceptr head_of(const Launch &launch) const {
     return buffer.memory + launch.head * sizeof(CounterHead);
   }
@@ -80,8 +86,12 @@ class Counters {
   struct Device {
     CUdevice number;
     CUstream reading;
+    CUfunction copy_rows; /* NULL: no rows stand */
     uint64_t limit, in_use;
     std::vector<Buffer> idle;
+    std::vector<CUevent> events;                        /* not in use */
+    std::map<uint64_t, std::vector<uint64_t *>> copies; /* by bytes, not in use */
+    uint64_t copies_bytes;
   };
   /* Launches on several streams read it, one after the other where its value changes. */
   struct Slot {
@@ -90,6 +100,15 @@ class Counters {
     CUstream setter; /* the stream in which the value was set, and after what */
     CUevent set;
     std::map<CUstream, CUevent> last;
+    std::map<CUstream, CUevent> flying; /* the same of standing rows: the flights' own events */
+  };
+  /* A slot's standing rows, and their counts after the last launch that was read. */
+  struct Standing {
+    CUdeviceptr memory; /* the head, then the rows */
+    uint32_t kernel;
+    uint64_t warps;
+    bool fresh;
+    std::vector<uint64_t> counts;
   };
   Device *device_of(CUcontext context);
   bool take(Flight *flight, uint64_t bytes);
@@ -97,14 +116,25 @@ class Counters {
   void point(CUdeviceptr at, Slot *slot, CUstream stream, uint64_t value);
   void mark(Slot *slot, CUstream stream);
   static void record(CUevent *event, CUstream stream);
+  void follow(Slot *slot, CUstream stream);
+  void take_event(Flight *flight);
+  uint64_t *take_copy(Device *device, uint64_t bytes);
+  bool copy_out(const Flight &flight, uint64_t rows, uint64_t n);
+  bool stand(Flight *flight);
+  bool stood(Flight *flight);
+  bool add_up(const Flight &flight);
   bool copy(CUcontext context, CUdeviceptr from, void *to, uint64_t bytes);
   std::set<CUdeviceptr> out_of_step(const Flight &flight);
+  bool rows_of(const Flight &flight, const Launch &launch, uint64_t first, uint64_t n,
+               std::vector<uint64_t> *rows);
   bool read(const Flight &flight, const Launch &launch);
-  void landed(Flight *flight);
+  void landed(Flight *flight, bool whole);
 
   const uint64_t limit_;
   std::map<CUcontext, Device> devices_;
   std::map<CUdeviceptr, Slot> slots_;
+  std::map<CUdeviceptr, Standing> standing_; /* by slot */
+  std::vector<uint64_t> added_;              /* by the launch that is being read */
   std::deque<Flight> flights_;
   uint64_t lost_ = 0;
 };

@@ -26,16 +26,19 @@ namespace ptx {
   X(cuFuncGetName)              \
   X(cuInit)                     \
   X(cuKernelGetFunction)        \
+  X(cuLaunchKernel)             \
   X(cuLibraryGetModule)         \
   X(cuLibraryLoadData)          \
   X(cuLibraryLoadFromFile)      \
   X(cuLibraryUnload)            \
+  X(cuMemAllocHost_v2)          \
   X(cuMemAlloc_v2)              \
   X(cuMemGetInfo_v2)            \
   X(cuMemcpyDtoHAsync_v2)       \
   X(cuMemcpyHtoDAsync_v2)       \
   X(cuMemsetD32Async)           \
   X(cuMemsetD8Async)            \
+  X(cuModuleGetFunction)        \
   X(cuModuleGetGlobal_v2)       \
   X(cuModuleLoad)               \
   X(cuModuleLoadData)           \

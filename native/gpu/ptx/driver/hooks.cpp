@@ -208,9 +208,17 @@ CUresult launching(CUstream stream, Real real, Launch launch) {
   return result;
 }
 
+/* The driver ends itself when the program exits, before what was registered earlier: so once more,
+ * now that it is at work. */
+void finish_before_the_driver() {
+  static std::once_flag once;
+  std::call_once(once, [] { atexit(finish); });
+}
+
 /* A rejected launch is not counted. */
 template <typename Real>
 CUresult fly(Flight *flight, Real real) {
+  finish_before_the_driver();
   engine->counters.prepare(flight);
   uint64_t tsc_run = xpu_tsc();
   CUresult result = real();
@@ -231,8 +239,10 @@ CUresult fly(Flight *flight, Real real) {
 template <typename Real>
 CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
   return launching(stream, real, [&](CUcontext context) {
-    Flight flight = {context, stream, {launch_of(context, function, shape, stream)},
-                     {},      0,      nullptr};
+    Flight flight = {};
+    flight.context = context;
+    flight.stream = stream;
+    flight.launches.push_back(launch_of(context, function, shape, stream));
     return fly(&flight, real);
   });
 }
@@ -270,7 +280,9 @@ void refuse_unclear(CUgraphExec exec, const ptx::GraphLaunches &graph, Flight *f
 
 Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
                  const ptx::GraphLaunches &graph) {
-  Flight flight = {context, stream, {}, {}, 0, nullptr};
+  Flight flight = {};
+  flight.context = context;
+  flight.stream = stream;
   for (const ptx::GraphLaunch &node : graph.kernels) {
     Shape shape = {{node.grid[0], node.grid[1], node.grid[2]},
                    {node.block[0], node.block[1], node.block[2]}};
