@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import xpuprof
 from tests.native.test_nvbit_host import program, record_run  # noqa: F401 (a fixture)
 from tests.support.cuda_parts import build
 from tests.support.paths import BUILT
-from tests.support.run import run_text, xpuprof
+from tests.support.run import run_text
+from tests.support.run import xpuprof as run_xpuprof
 from xpuprof.engines.gpu.cuda import Cuda
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -107,6 +109,37 @@ def test_exactness_is_judged(program: Path, tmp_path: Path) -> None:  # noqa: F8
     assert bad.returncode == 1 and bad.stdout.count("WRONG") == 1
 
 
+def test_instructions_are_judged(program: Path, tmp_path: Path) -> None:  # noqa: F811
+    """GIVEN what Nsight Compute would print of the stand-in's launches, among the program's own
+    lines WHEN compared with the run THEN launches are equal, and one that is not is reported."""
+    _, run = record_run(program, tmp_path / "run")
+    profile = xpuprof.open(run).profile
+    assert profile is not None
+    process = profile.processes[0]
+    warps = process.slices["gpu_instructions"].tolist()[:-1]
+    lanes = process.launches["lane_instructions"].tolist()
+
+    def printed() -> str:
+        rows = []
+        for i, (warp, lane) in enumerate(zip(warps, lanes, strict=True)):
+            rows.append(f'"{i}","a kernel","smsp__inst_executed.sum","{warp:,}"')
+            rows.append(f'"{i}","a kernel","smsp__thread_inst_executed.sum","{lane:,}"')
+        head = '==PROF== Profiling\n"ID","Kernel Name","Metric Name","Metric Value"'
+        return "\n".join([head, *rows[:50], "the program says", *rows[50:]])
+
+    shown = tmp_path / "ncu.csv"
+    shown.write_text(printed())
+    good = tool("nvidia_counts.py", run, shown)
+    assert good.returncode == 0, good.stdout
+    for unit in ("warp", "lane"):
+        every = f"{unit} instructions as counted by the hardware: {len(warps)} of {len(warps)}"
+        assert every in good.stdout
+    lanes[7] += 1
+    shown.write_text(printed())
+    bad = tool("nvidia_counts.py", run, shown)
+    assert bad.returncode == 1 and bad.stdout.count("1 launches differ") == 1
+
+
 def test_coverage_is_judged(tmp_path: Path) -> None:
     """GIVEN a run of the stand-in driver WHEN its profile and timer run are compared THEN both saw
     the same."""
@@ -119,7 +152,7 @@ def test_coverage_is_judged(tmp_path: Path) -> None:
     options = ["--gpu", Cuda.name, "--cpu", "none", "--repeat", "1", "-q", "-o", "run"]
     ours = [tmp_path / "program", tmp_path / "k.cubin", "dense", "30"]
     environment = os.environ | stand_in
-    xpuprof("run", *options, "--", *ours, cwd=tmp_path, environment=environment, check=True)
+    run_xpuprof("run", *options, "--", *ours, cwd=tmp_path, environment=environment, check=True)
     done = tool("nvidia_coverage.py", tmp_path / "run", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "same kernel in the same place: 30 of 30; same program hash: 30 of 30" in done.stdout

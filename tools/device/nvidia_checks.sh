@@ -6,7 +6,7 @@
 #
 # Sections, in order of value, and the seconds after which each stops (all but the last two run by
 # default). These groups take under ten minutes each; the first two are the essential ones:
-#   build 240, empty 40, exact 200, async 80 | graph 80, coverage 160, overhead 300 |
+#   build 240, empty 40, exact 200, async 80, counts 120 | graph 80, coverage 160, overhead 300 |
 #   particles 540 | torch 540 | cpu 300, many 240
 # `build` runs first whatever is asked for, and does nothing when this tree is already built in
 # WORK. What is absent (a kit, an engine, a tool) is noted and skipped; failed checks are counted,
@@ -16,12 +16,13 @@
 # requirements (.venv/bin/python, or python3); wheels in the folder WHEELS (.whl) are added to it
 # first. PACKAGE names a folder that holds an installed xpuprof: nothing but the programs is built
 # then. TORCH_MODELS (bert; also resnet50 gpt), TORCH_DTYPES (fp32; also bf16) and TORCH_RUNS
-# (eager; also compile graphs train) choose what `torch` runs.
+# (eager; also compile graphs train) choose what `torch` runs. CPU (none) names the CPU engine of
+# `particles` and `torch`; ENGINES leaves out all GPU engines but those it names.
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 RESULTS=${1:?usage: nvidia_checks.sh RESULTS.tar.gz [SECTION...]}
 shift
-SECTIONS=${*:-empty exact async graph coverage overhead particles torch}
+SECTIONS=${*:-empty exact async counts graph coverage overhead particles torch}
 WORK=$(mkdir -p "${WORK:-$ROOT/build/nvidia}" && cd "${WORK:-$ROOT/build/nvidia}" && pwd)
 OUT=$WORK/results
 RUNS=$WORK/runs
@@ -34,7 +35,7 @@ ARCH=${ARCH:-90}
 export PYTHONPATH=$WORK/python:$WORK/site${PYTHONPATH:+:$PYTHONPATH}
 export PATH=$PATH:/usr/local/cuda/bin
 export XPUPROF_PROBE_SECONDS=${XPUPROF_PROBE_SECONDS:-30}
-declare -A LIMITS=([build]=240 [empty]=40 [exact]=200 [async]=80 [graph]=80 [coverage]=160
+declare -A LIMITS=([build]=240 [empty]=40 [exact]=200 [async]=80 [counts]=120 [graph]=80 [coverage]=160
   [overhead]=300 [particles]=540 [torch]=540 [cpu]=300 [many]=240)
 NVBIT=(NOBANNER=1 ACK_CTX_INIT_LIMITATION=1) # what its tools need said
 FAILED=0 DEADLINE=0
@@ -69,6 +70,7 @@ profile() { # name, engine, command...
     check "$1-invariants" xpu check "$RUNS/$1"
 }
 has() { # engine: whether it can be used here
+  [[ " ${ENGINES:-$1} " = *" $1 "* ]] || return
   [ -f "$OUT/doctor.json" ] || limited xpu doctor --json >"$OUT/doctor.json" 2>"$OUT/doctor.err"
   "$PYTHON" -P - "$1" "$OUT/doctor.json" <<'PY' 2>/dev/null
 import json, sys
@@ -190,6 +192,25 @@ section_async() {
   done
 }
 
+# Instructions of every launch, against the hardware's counters.
+counts() { # name, launches, command...
+  local metrics=smsp__inst_executed.sum,smsp__thread_inst_executed.sum
+  profile "counts-$1" nvbit "${@:3}" || return
+  limited ncu --clock-control none --metrics "$metrics" --launch-count "$2" --csv "${@:3}" \
+    >"$OUT/counts-$1.csv" 2>"$OUT/counts-$1-ncu.err"
+  check "counts-$1-hardware" "$PYTHON" "$ROOT/tools/device/nvidia_counts.py" "$RUNS/counts-$1" \
+    "$OUT/counts-$1.csv"
+  cat "$OUT/counts-$1-hardware.txt"
+}
+section_counts() {
+  has nvbit || { note "nvbit: absent, skipped"; return; }
+  command -v ncu >/dev/null || { note "ncu: absent, skipped"; return; }
+  counts exact 100 "$WORK/exact" /dev/null basic brx pointers shared clusters wgmma
+  counts particles 1000 "$WORK/particles" 20 4000
+  "$PYTHON" -c "import torch; assert torch.cuda.is_available()" 2>/dev/null &&
+    counts torch 300 "$PYTHON" "$ROOT/examples/cuda/torch_models.py" bert --dtype fp32 --steps 2
+}
+
 section_graph() {
   for engine in $(engines nvbit ptx); do exact "graph-$engine" "$engine" graph; done
 }
@@ -283,7 +304,7 @@ section_overhead() {
 program_table() { # name, repetitions, command...
   local gpu
   gpu=$(engines nvbit ptx cuda 2>/dev/null | head -1)
-  check "run-$1" xpu run --force -q --cpu none --gpu "${gpu:-cuda}" --repeat "$2" -o "$RUNS/$1" -- \
+  check "run-$1" xpu run --force -q --cpu "${CPU:-none}" --gpu "${gpu:-cuda}" --repeat "$2" -o "$RUNS/$1" -- \
     "${@:3}" &&
     check "compare-$1" xpu compare "$RUNS/$1" --methods xpu-point,gpu-point,stem-root,sieve --json
 }

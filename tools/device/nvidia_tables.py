@@ -94,6 +94,7 @@ def main() -> int:
     sections = {
         "Versions": lines_of(out, "versions.txt", last=False),
         "Exactness": lines_of(out, "*-counts.txt"),
+        "Instructions": lines_of(out, "counts-*-hardware.txt", last=False),
         "Launch coverage": lines_of(out, "coverage-*-launches.txt", last=False)
         + lines_of(out, "ncu-*-launches.txt"),
         "Overhead": overhead(out),
