@@ -15,10 +15,7 @@ from xpuprof.engines.gpu.cuda import CUDA_TOOL, Cuda, probe_with_timer
 from xpuprof.engines.native import native_file, unbuilt
 
 LIBRARY = "libxpuprof_nvbit.so"
-STATE = (
-    "compiled against kit 1.7.6, host side tested on a stand-in; not yet run on a GPU "
-    "(docs/nvbit.md)"
-)
+STATE = "exact on an H200 with kit 1.7.7.1 and driver 580 (docs/nvbit.md)"
 ADVICE_BUILD = (
     "unpack an NVBit release (1.7.5 or later) from github.com/NVlabs/NVBit/releases, install the "
     "CUDA toolkit's compiler, set NVBIT_ROOT to the folder that holds core/, then install xpuprof "
