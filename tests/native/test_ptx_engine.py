@@ -198,15 +198,25 @@ def test_linked_ptx_is_counted(folder: Path, tmp_path: Path, scenario: str) -> N
     assert_exact(folder, record(folder, tmp_path / "t", scenario))
 
 
-def test_a_reset_takes_our_memory_with_it(folder: Path, tmp_path: Path) -> None:
-    """GIVEN launches before and after a reset of the primary context WHEN recorded THEN all have
-    exact vectors, and memory that the driver may have given to others is not touched."""
-    run = record(folder, tmp_path / "t", "reset")
+@pytest.mark.parametrize("scenario", ["reset", "unload and reset"])
+def test_a_reset_takes_our_memory_with_it(folder: Path, tmp_path: Path, scenario: str) -> None:
+    """GIVEN launches before and after a reset of the primary context, before which their module was
+    unloaded or not WHEN recorded THEN all have exact vectors, and memory that the driver may have
+    given to others is not touched."""
+    run = record(folder, tmp_path / "t", scenario)
     assert run.reasons == [""] * 4
     for number, launch in enumerate(run.launches):
         found = vectors(run.stream, number)
         assert found is not None and np.array_equal(found, expected(folder, launch, "lane"))
     assert run.done.stderr == "changed 0\n"
+
+
+def test_code_that_comes_and_goes_is_counted(folder: Path, tmp_path: Path) -> None:
+    """GIVEN 60 modules, one after the other at the same place, with little memory for counters, and
+    libraries that are unloaded without a context WHEN recorded THEN all launches are exact."""
+    little = {"XPUPROF_COUNTER_MEMORY": "1"}
+    assert_exact(folder, record(folder, tmp_path / "m", "modules", **little))
+    assert_exact(folder, record(folder, tmp_path / "l", "libraries"))
 
 
 def test_the_program_computes_the_same(folder: Path, tmp_path: Path) -> None:

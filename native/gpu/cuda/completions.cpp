@@ -41,8 +41,8 @@ bool Completions::match(const Completion &completion, const uint64_t *keys, int 
   for (int k = 0; k < n_keys; k++) {
     if (!take(&call->second, keys[k], found)) continue;
     if (call->second.empty()) {
-      for (uint32_t outer : found->outer)
-        if (outer) aliases_.erase(outer);
+      if (!drivers_)
+        for (uint32_t outer : found->outer) aliases_.erase(outer);
       calls_.erase(call);
     }
     if (!drivers_ && found->outer[0] && completion.correlation == found->correlation) {

@@ -364,6 +364,10 @@ void resource(CUpti_CallbackId cbid, const CUpti_ResourceData *data) {
     recorder->stream_ends(data->resourceHandle.stream);
     return;
   }
+  if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) {
+    recorder->context_ends(data->context);
+    return;
+  }
   auto module = static_cast<const CUpti_ModuleResourceData *>(data->resourceDescriptor);
   if (cbid == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
     recorder->kernels.module_loaded(module->pCubin, module->cubinSize);
@@ -516,7 +520,8 @@ std::string calls_not_understood() {
 void enable_callbacks() {
   for (CUpti_CallbackId cbid :
        {CUPTI_CBID_RESOURCE_MODULE_LOADED, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
-        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING})
+        CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
+        CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING})
     enable(CUPTI_CB_DOMAIN_RESOURCE, cbid);
   if (bracket_calls) {
     cupti.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);

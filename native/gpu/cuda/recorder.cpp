@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "xpuprof/boundary.h"
 
@@ -25,16 +26,19 @@ uint32_t Recorder::device_of(CUcontext context) {
 /* CUPTI takes its time to answer. A thread's own default stream has no handle of its own. */
 uint32_t Recorder::stream_id(const ApiCall &call) {
   uint32_t id = 0;
-  const bool per_thread =
-      call.stream == CU_STREAM_PER_THREAD || (call.per_thread_stream && (!call.stream));
-  std::unique_lock<std::mutex> hold(streams_lock_);
-  auto known = streams_.find({call.stream, call.context});
-  if (known != streams_.end() && !per_thread) return known->second;
-  hold.unlock();
-  cupti.cuptiGetStreamIdEx(call.context, call.stream, call.per_thread_stream, &id);
-  hold.lock();
-  if (!per_thread) streams_[{call.stream, call.context}] = id;
-  return id;
+  const auto ask = [&] {
+    cupti.cuptiGetStreamIdEx(call.context, call.stream, call.per_thread_stream, &id);
+    return id;
+  };
+  if (call.stream == CU_STREAM_PER_THREAD || (call.per_thread_stream && !call.stream)) return ask();
+  {
+    std::lock_guard<std::mutex> hold(streams_lock_);
+    auto known = streams_.find({call.stream, call.context});
+    if (known != streams_.end()) return known->second;
+  }
+  ask();
+  std::lock_guard<std::mutex> hold(streams_lock_);
+  return streams_[{call.stream, call.context}] = id;
 }
 
 void Recorder::stream_ends(CUstream stream) {
@@ -42,6 +46,12 @@ void Recorder::stream_ends(CUstream stream) {
   auto first = streams_.lower_bound({stream, nullptr}), last = first;
   while (last != streams_.end() && last->first.first == stream) ++last;
   streams_.erase(first, last);
+}
+
+void Recorder::context_ends(CUcontext context) {
+  std::lock_guard<std::mutex> hold(streams_lock_);
+  for (auto it = streams_.begin(); it != streams_.end();)
+    it = it->first.second == context ? streams_.erase(it) : std::next(it);
 }
 
 static uint32_t dimensions(const Shape &shape) {
@@ -159,9 +169,12 @@ Recorder::Delivery::Delivery(Recorder *recorder)
   recorder_->receive();
 }
 
-/* What was launched so far. If no call was under way before, nothing that completed until then is
- * missing from it. */
+enum : size_t { MOST_EARLY = 100000 };
+
+/* What was launched so far. What completed before a moment at which no call was under way, and is
+ * not in the list after it, was launched by no call. */
 void Recorder::receive() {
+  moment_ = quiet_moments_.load(std::memory_order_acquire);
   quiet_ = in_calls_.load(std::memory_order_acquire) == 0;
   received_.clear();
   {
@@ -169,22 +182,28 @@ void Recorder::receive() {
     received_.swap(launched_);
   }
   for (const Launched &launched : received_) completions_.expect(launched);
-  std::vector<Completion> early;
+  std::deque<std::pair<uint64_t, Completion>> early;
   early.swap(early_);
-  for (const Completion &completion : early) complete(completion);
+  const bool quiet = quiet_;
+  for (const auto &[moment, completion] : early) {
+    quiet_ = quiet || moment < moment_;
+    complete(completion);
+  }
+  quiet_ = quiet;
+}
+
+/* It is kept for a call that has not returned, if there may be one. */
+void Recorder::not_found(const Completion &completion) {
+  if (!quiet_) early_.emplace_back(moment_, completion);
+  if (quiet_ || early_.size() > MOST_EARLY) unmatched_++;
+  if (early_.size() > MOST_EARLY) early_.pop_front();
 }
 
 void Recorder::complete(const Completion &completion) {
   const uint64_t keys[] = {completion.node, graphs.original_of(completion.node),
                            device_key(completion.device), 0};
   Launched launched;
-  if (!completions_.match(completion, keys, 4, &launched)) {
-    if (quiet_)
-      unmatched_++;
-    else
-      early_.push_back(completion);
-    return;
-  }
+  if (!completions_.match(completion, keys, 4, &launched)) return not_found(completion);
   if (completions_.carry_the_drivers_id()) runtime_calls_.store(false, std::memory_order_relaxed);
   xpu_completion record = {};
   record.launch = launched.launch;

@@ -4,6 +4,7 @@
 #define XPUPROF_CUDA_RECORDER_H
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -36,11 +37,16 @@ class Recorder {
   /* Around each launching call. What it launched is noted between the two, for the thread that
    * brings the completions: all the work of matching is done there. */
   void call_begins() { in_calls_.fetch_add(1, std::memory_order_relaxed); }
-  void call_ends() { in_calls_.fetch_sub(1, std::memory_order_release); }
+  void call_ends() {
+    if (in_calls_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      quiet_moments_.fetch_add(1, std::memory_order_release);
+  }
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);
   void graph_launched(const ApiCall &call, CUgraphExec exec);
-  void stream_ends(CUstream stream); /* its handle may be another's later */
+  /* Their handles may be others' later. */
+  void stream_ends(CUstream stream);
+  void context_ends(CUcontext context);
   bool needs_runtime_calls() const { return runtime_calls_.load(std::memory_order_relaxed); }
 
   /* Records that CUPTI brings, together. */
@@ -70,6 +76,7 @@ class Recorder {
   void expect(const Launched *launches, size_t n);
   void receive();
   void complete(const Completion &completion);
+  void not_found(const Completion &completion);
   uint32_t device_of(CUcontext context);
   uint32_t stream_id(const ApiCall &call);
 
@@ -81,13 +88,16 @@ class Recorder {
   std::mutex launched_lock_; /* guards the next; taken last */
   std::vector<Launched> launched_;
   std::atomic<int> in_calls_{0};
+  std::atomic<uint64_t> quiet_moments_{0}; /* when no launching call was under way */
   std::atomic<bool> runtime_calls_{true};
-  std::mutex completions_lock_; /* guards the following; no CUDA call is made under it */
+  std::mutex completions_lock_; /* guards the following; launches never wait for it */
   CuptiClock clock_;
   Completions completions_;
   std::vector<Launched> received_;
-  std::vector<Completion> early_; /* whose calls have not returned */
-  bool quiet_ = false;            /* no launching call was under way */
+  /* Completions whose calls have not returned, and the quiet moments when they came. */
+  std::deque<std::pair<uint64_t, Completion>> early_;
+  uint64_t moment_ = 0;
+  bool quiet_ = false; /* no launching call was under way */
   uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0, timeless_ = 0;
 };
 

@@ -85,8 +85,8 @@ void CounterMemory::drop_idle(Tools *tools) {
           dropped.push_back(slab);
       }
       kernel.second.swap(kept);
-      tools->made[kernel.first] = 0;
     }
+    tools->made.clear();
   }
   for (CounterSlab *slab : dropped) release(tools, slab);
 }
@@ -162,22 +162,24 @@ CounterSlab *CounterMemory::make_slab(Tools *tools, const Kernel &kernel, uint64
   return slab.release();
 }
 
-/* As many small buffers as there are already: so launches in a row soon find idle ones. */
+/* As many small buffers as there are already, if there is room: so launches in a row soon find idle
+ * ones. */
 CounterBuffer *CounterMemory::make(Tools *tools, const Kernel &kernel, uint64_t warps,
                                    CUstream stream, Patience patience, std::string *why) {
   const uint64_t stride = stride_of(kernel, warps);
-  const size_t most = stride > SMALL_BYTES ? 1 : SLAB_BYTES / stride;
-  CounterSlab *slab = nullptr;
-  if (size_t n = std::min(tools->made[kernel.number], most); n > 1)
-    slab = make_slab(tools, kernel, warps, n, stream, Patience::NONE, why);
-  if (!slab) slab = make_slab(tools, kernel, warps, 1, stream, patience, why);
+  size_t &made = tools->made[{kernel.number, stride}];
+  size_t n = stride > SMALL_BYTES ? 1 : std::clamp<size_t>(made, 1, SLAB_BYTES / stride);
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    if (!has_room(*tools, n * stride)) n = 1;
+  }
+  CounterSlab *slab = make_slab(tools, kernel, warps, n, stream, patience, why);
   if (!slab) return nullptr;
-  tools->made[kernel.number] += slab->buffers.size();
+  made += n;
   std::lock_guard<std::mutex> hold(lock_);
   tools->in_use += slab->bytes();
-  slab->idle = slab->buffers.size() - 1;
-  for (size_t i = 1; i < slab->buffers.size(); i++)
-    tools->idle[kernel.number].push_back(&slab->buffers[i]);
+  slab->idle = n - 1;
+  for (size_t i = 1; i < n; i++) tools->idle[kernel.number].push_back(&slab->buffers[i]);
   return &slab->buffers[0];
 }
 

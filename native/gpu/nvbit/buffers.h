@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "classes.h"
@@ -81,7 +82,7 @@ class CounterMemory {
     char *staging;       /* the reader's, page-locked; NULL: there was none to be had */
     uint64_t scratch_bytes, limit, in_use;
     std::map<uint32_t, std::deque<CounterBuffer *>> idle; /* by kernel number */
-    std::map<uint32_t, size_t> made;                      /* buffers, likewise */
+    std::map<std::pair<uint32_t, uint64_t>, size_t> made; /* buffers, by kernel and bytes */
   };
   Tools *tools_of(CUcontext context);
   CounterBuffer *make(Tools *tools, const Kernel &kernel, uint64_t warps, CUstream stream,

@@ -26,24 +26,32 @@ void Reader::start() {
 }
 
 void Reader::add(Flight flight, CUstream stream) {
+  flight.streams = flight.context;
+  cuStreamGetCtx(stream, &flight.streams);
   {
     std::lock_guard<std::mutex> hold(lock_);
-    std::vector<CUevent> &events = events_[flight.context];
+    std::vector<CUevent> &events = events_[flight.streams];
     if (!events.empty()) {
       flight.done = events.back();
       events.pop_back();
     }
   }
-  if (!flight.done) cuEventCreate(&flight.done, CU_EVENT_DISABLE_TIMING);
-  cuEventRecord(flight.done, stream);
-  bool idle;
-  {
-    std::lock_guard<std::mutex> hold(lock_);
-    idle = in_flight_.empty();
-    in_flight_.push_back(std::move(flight));
-    unread_++;
-    if (owner_ == 0) start();
+  CUcontext popped;
+  cuCtxPushCurrent_v2(flight.streams);
+  const bool recorded =
+      (flight.done || cuEventCreate(&flight.done, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+      cuEventRecord(flight.done, stream) == CUDA_SUCCESS;
+  cuCtxPopCurrent_v2(&popped);
+  std::unique_lock<std::mutex> hold(lock_);
+  if (!recorded) { /* nobody will know when it is over; its buffer may be in use */
+    lost_++;
+    return;
   }
+  const bool idle = in_flight_.empty();
+  in_flight_.push_back(std::move(flight));
+  unread_++;
+  if (owner_ == 0) start();
+  hold.unlock();
   if (idle) added_.notify_one();
 }
 
@@ -100,7 +108,7 @@ void Reader::read(std::deque<Flight> *flights) {
   for (size_t i = 0; i < readings.size(); i++) publish((*flights)[i], readings[i]);
   std::lock_guard<std::mutex> hold(lock_);
   for (size_t i = 0; i < readings.size(); i++) {
-    events_[context].push_back(flights->front().done);
+    events_[flights->front().streams].push_back(flights->front().done);
     flights->pop_front();
   }
   unread_ -= readings.size();
@@ -111,6 +119,7 @@ void Reader::read(std::deque<Flight> *flights) {
 void Reader::publish(const Flight &flight, const Reading &reading) {
   strays_ += reading.strays;
   if (!reading.whole || reading.strays) { /* no vectors rather than wrong ones */
+    std::lock_guard<std::mutex> hold(lock_);
     lost_++;
     return;
   }

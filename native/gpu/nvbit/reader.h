@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the counters of launches in a thread of its own, in the order of the launches, as many at a
- * time as are over. No callback
- * waits for a kernel: a kernel may wait for what the program does after the call that launched it
- * (persistent kernels, NCCL). */
+ * time as are over. No callback waits for a kernel: a kernel may wait for what the program does
+ * after the call that launched it (persistent kernels, NCCL). */
 #ifndef XPUPROF_NVBIT_READER_H
 #define XPUPROF_NVBIT_READER_H
 
@@ -22,7 +21,7 @@
 
 /* One launch between its call and the reading of its counters. */
 struct Flight {
-  CUcontext context;
+  CUcontext context, streams; /* the stream's, to which the event belongs */
   std::shared_ptr<Kernel> kernel;
   CounterBuffer *buffer;
   uint64_t warps, launch;

@@ -172,6 +172,8 @@ std::vector<CountedFunction> plan(const Module &module, Unit unit) {
     found[f].called = calls.below(f, &found[f].reason);
     for (uint32_t called : found[f].called)
       if (!found[called].reason.empty()) found[f].reason = found[called].reason;
+    /* The number of threads that left tells whether a row is one launch's. */
+    if (!found[f].called.empty() && !found[f].columns) found[f].columns = 1;
     if (found[f].called.empty() && found[f].columns) found[f].slot = ++own_slots;
   }
   return found;

@@ -442,12 +442,14 @@ static size_t image_size(const void *image) {
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   *module = new CUmod_st{current, next_id++, static_cast<const char *>(image), image_size(image),
                          nullptr};
-  if (ptx_load) (*module)->ptx = ptx_load(static_cast<const char *>(image));
+  if (ptx_again) (*module)->ptx = ptx_again(static_cast<const char *>(image));
+  if (ptx_load && !(*module)->ptx) (*module)->ptx = ptx_load(static_cast<const char *>(image));
   CUpti_ModuleResourceData data = {(*module)->id, (*module)->size, (*module)->cubin};
   resource_event(CUPTI_CBID_RESOURCE_MODULE_LOADED, current, &data);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleUnload(CUmodule module) {
+  if (ptx_unloaded && module->ptx) ptx_unloaded(module->cubin, module->ptx);
   CUpti_ModuleResourceData data = {module->id, module->size, module->cubin};
   resource_event(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, current, &data);
   return CUDA_SUCCESS;

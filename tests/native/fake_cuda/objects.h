@@ -55,6 +55,9 @@ struct CUstream_st {
 /* Defined by ptx_device.cpp, which executes PTX; absent where tests need launches only. */
 extern "C" __attribute__((weak)) void ptx_starts(void);
 extern "C" __attribute__((weak)) void *ptx_load(const char *image);
+/* A module that is unloaded leaves its addresses to the next one of the same text. */
+extern "C" __attribute__((weak)) void *ptx_again(const char *image);
+extern "C" __attribute__((weak)) void ptx_unloaded(const char *image, void *module);
 extern "C" __attribute__((weak)) void ptx_run(CUstream stream,
                                               const CUDA_KERNEL_NODE_PARAMS_v2 *kernel);
 /* A graph's kernel: when its stream goes on, or something waits for it. */

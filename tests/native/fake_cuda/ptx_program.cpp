@@ -363,7 +363,7 @@ static void link_text(const std::string &ptx, const char *path) {
 
 /* A reset takes handles and memory with it; the last word is how many bytes of the memory that went
  * were changed afterwards. */
-static void reset(const std::string &ptx) {
+static void reset(const std::string &ptx, bool unload) {
   CUmodule text;
   CUcontext context;
   for (int round = 0; round < 2; round++) {
@@ -375,9 +375,41 @@ static void reset(const std::string &ptx) {
     expect("loops", 4, 100, true);
     must(cuLaunchKernel(function(text, "calls"), 3, 1, 1, 40, 1, 1, 0, nullptr, b.list, nullptr));
     expect("calls", 3, 40);
+    if (unload) must(cuModuleUnload(text));
     if (round == 0) must(cuDevicePrimaryCtxReset(0));
   }
   fprintf(stderr, "changed %zu\n", fake_changed_since_reset());
+}
+
+/* Modules that come and go, as those of compilers at run time. */
+static void modules(const std::string &ptx) {
+  static Arguments a;
+  for (int round = 0; round < 60; round++) {
+    CUmodule text;
+    must(cuModuleLoadData(&text, ptx.c_str()));
+    must(cuLaunchKernel(function(text, "loops"), 4, 1, 1, 100, 1, 1, 0, nullptr, a.list, nullptr));
+    expect("loops", 4, 100, true);
+    must(cuModuleUnload(text));
+  }
+}
+
+/* Libraries that go while no context is current. */
+static void libraries(const std::string &ptx) {
+  static Arguments a;
+  CUcontext context;
+  must(cuCtxGetCurrent(&context));
+  for (int round = 0; round < 3; round++) {
+    CUlibrary library;
+    CUkernel kernel;
+    must(cuLibraryLoadData(&library, ptx.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    must(cuLibraryGetKernel(&kernel, library, "only_calls"));
+    must(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 3, 1, 1, 100, 1, 1, 0, nullptr,
+                        a.list, nullptr));
+    expect("only_calls", 3, 100);
+    must(cuCtxSetCurrent(nullptr));
+    must(cuLibraryUnload(library));
+    must(cuCtxSetCurrent(context));
+  }
 }
 
 /* Its results, for runs with and without the engine. */
@@ -401,7 +433,10 @@ int main(int argc, char **argv) {
   must(cuCtxSetCurrent(context));
   if (strcmp(argv[4], "every") == 0) every(ptx, fat, cubin);
   if (strcmp(argv[4], "results") == 0) results(ptx);
-  if (strcmp(argv[4], "reset") == 0) reset(ptx);
+  if (strcmp(argv[4], "reset") == 0) reset(ptx, false);
+  if (strcmp(argv[4], "unload and reset") == 0) reset(ptx, true);
+  if (strcmp(argv[4], "modules") == 0) modules(ptx);
+  if (strcmp(argv[4], "libraries") == 0) libraries(ptx);
   if (strcmp(argv[4], "graphs") == 0) graphs(ptx);
   if (strcmp(argv[4], "chains") == 0) chains(ptx);
   if (strcmp(argv[4], "unclear") == 0) unclear(ptx);

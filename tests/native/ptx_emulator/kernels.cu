@@ -39,6 +39,11 @@ extern "C" __global__ void calls(const unsigned *in, unsigned *out) {
   out[i] = steps + collatz(in[i] + 1);
 }
 
+extern "C" __global__ void only_calls(const unsigned *in, unsigned *out) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = collatz(in[i]);
+}
+
 extern "C" __global__ void also_calls(const unsigned *in, unsigned *out) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   for (unsigned k = 0; k < i % 3; k++) out[i] += collatz(in[i] + k);

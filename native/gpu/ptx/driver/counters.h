@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters in device memory. The rows of a small launch stand: each launch of the kernel adds to
- * them, and is followed by a kernel of ours that copies them to the host's memory, so that its
- * counts are the difference from the copy before. (The device takes longer to change over to its
- * copy engine and back than to run that kernel.) Other launches, and those of graphs, have rows of
- * their own. */
+/* Counters in device memory. The rows of a small launch stand (standing.cpp): each launch of the
+ * kernel adds to them, and is followed by a kernel of ours that copies them to the host's memory,
+ * so that its counts are the difference from the copy before. (The device takes longer to change
+ * over to its copy engine and back than to run that kernel.) Other launches, and several kernels of
+ * a graph, have rows of their own. */
 #ifndef XPUPROF_PTX_COUNTERS_H
 #define XPUPROF_PTX_COUNTERS_H
 
@@ -11,6 +11,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +28,24 @@ struct Buffer {
 
 enum : uint32_t { NO_HEAD = UINT32_MAX };
 
+/* Handles of streams are used again; ids are not. */
+struct Stream {
+  CUstream handle;
+  unsigned long long id;
+};
+Stream stream_of(CUstream handle);
+
+/* A slot's rows to which each of its launches adds. */
+struct Standing {
+  CUcontext context;
+  Buffer buffer; /* the head, then the rows */
+  uint32_t kernel;
+  uint64_t warps;               /* 0: to be laid out for the next launch */
+  bool fresh;                   /* the next launch begins at nothing */
+  bool gone;                    /* the slot has others, or none */
+  std::vector<uint64_t> counts; /* after the last launch that was read */
+};
+
 struct Launch {
   Kernel kernel;
   uint64_t blocks, number; /* the launch's number, once it has gone */
@@ -39,6 +58,10 @@ struct Launch {
   uint64_t warps() const { return blocks * ((threads + 31) / 32); }
 };
 
+uint32_t columns_of(const Launch &launch);
+uint64_t row_bytes(const Launch &launch); /* 0 where nothing is counted */
+CUfunction load_copy_rows();
+
 /* Launches by the slot that they read. */
 using Readers = std::map<CUdeviceptr, std::vector<Launch *>>;
 
@@ -46,13 +69,14 @@ using Readers = std::map<CUdeviceptr, std::vector<Launch *>>;
  * this order. */
 struct Flight {
   CUcontext context;
-  CUstream stream;
+  Stream stream;
   std::vector<Launch> launches; /* several: a graph's */
   Buffer buffer;                /* the heads, then the rows; memory 0: none */
   uint32_t heads;
   CUevent done;
-  uint64_t *copied; /* where standing rows are copied to, page-locked; NULL: rows of its own */
-  bool fresh;       /* they began at nothing */
+  std::shared_ptr<Standing> standing; /* none: rows of its own */
+  uint64_t *copied;                   /* where standing rows are copied to, page-locked */
+  bool fresh;                         /* they began at nothing */
   CUdeviceptr head_of(const Launch &launch) const {
     return buffer.memory + launch.head * sizeof(CounterHead);
   }
@@ -70,8 +94,8 @@ class Counters {
   void did_not_go(Flight *flight);
   /* Around a call that launches kernels in the stream that nobody knows: they are not counted, and
    * slots keep their value until they have ended. */
-  void stop_counting(CUcontext context, CUstream stream);
-  void uncounted_went(CUcontext context, CUstream stream);
+  void stop_counting(CUcontext context, Stream stream);
+  void uncounted_went(CUcontext context, Stream stream);
   /* Reads what has completed. */
   void harvest();
   /* Waits for all launches and reads them; gives up after a minute without one. */
@@ -79,7 +103,8 @@ class Counters {
   /* The memory of these contexts is gone; call `finish` before. */
   void forget(CUcontext context);
   void forget(CUdevice device);
-  void forget(CUdeviceptr slot) { slots_.erase(slot); } /* its module is unloaded */
+  void forget(CUdeviceptr slot); /* its module is unloaded */
+  std::vector<CUcontext> contexts() const;
   uint64_t lost() const;
 
  private:
@@ -97,44 +122,40 @@ class Counters {
   struct Slot {
     CUcontext context;
     uint64_t value;
-    CUstream setter; /* the stream in which the value was set, and after what */
+    unsigned long long setter; /* the stream in which the value was set, and after what */
     CUevent set;
-    std::map<CUstream, CUevent> last;
-    std::map<CUstream, CUevent> flying; /* the same of standing rows: the flights' own events */
-  };
-  /* A slot's standing rows, and their counts after the last launch that was read. */
-  struct Standing {
-    CUdeviceptr memory; /* the head, then the rows */
-    uint32_t kernel;
-    uint64_t warps;
-    bool fresh;
-    std::vector<uint64_t> counts;
+    std::map<unsigned long long, CUevent> last;   /* by stream */
+    std::map<unsigned long long, CUevent> flying; /* of standing rows: the flights' own events */
   };
   Device *device_of(CUcontext context);
-  bool take(Flight *flight, uint64_t bytes);
+  bool take(CUcontext context, uint64_t bytes, Buffer *buffer);
   std::string give_rows(Flight *flight, const Readers &readers);
-  void point(CUdeviceptr at, Slot *slot, CUstream stream, uint64_t value);
-  void mark(Slot *slot, CUstream stream);
-  static void record(CUevent *event, CUstream stream);
-  void follow(Slot *slot, CUstream stream);
-  void take_event(Flight *flight);
+  void point(CUdeviceptr at, Slot *slot, Stream stream, uint64_t value);
+  void mark(Slot *slot, Stream stream);
+  static bool record(CUevent *event, Stream stream);
+  void follow(Slot *slot, Stream stream);
+  bool take_event(Flight *flight);
+  void was_set(Slot *slot, Stream stream);
+  void give_up(std::shared_ptr<Standing> *standing);
+  bool reclaim(CUcontext context);
+  bool lay_anew(Flight *flight, Standing *standing, Slot *slot);
   uint64_t *take_copy(Device *device, uint64_t bytes);
-  bool copy_out(const Flight &flight, uint64_t rows, uint64_t n);
+  bool copy_out(const Flight &flight);
+  void give_back(Device *device, Flight *flight);
   bool stand(Flight *flight);
-  bool stood(Flight *flight);
-  bool add_up(const Flight &flight);
+  void stood(Flight *flight);
+  bool add_up(Flight *flight, bool whole);
   bool copy(CUcontext context, CUdeviceptr from, void *to, uint64_t bytes);
   std::set<CUdeviceptr> out_of_step(const Flight &flight);
-  bool rows_of(const Flight &flight, const Launch &launch, uint64_t first, uint64_t n,
-               std::vector<uint64_t> *rows);
+  const uint64_t *rows_of(const Flight &flight, const Launch &launch, uint64_t first, uint64_t n);
   bool read(const Flight &flight, const Launch &launch);
   void landed(Flight *flight, bool whole);
 
   const uint64_t limit_;
   std::map<CUcontext, Device> devices_;
   std::map<CUdeviceptr, Slot> slots_;
-  std::map<CUdeviceptr, Standing> standing_; /* by slot */
-  std::vector<uint64_t> added_;              /* by the launch that is being read */
+  std::map<CUdeviceptr, std::shared_ptr<Standing>> standing_; /* by slot */
+  std::vector<uint64_t> rows_, added_; /* of the launch that is being read; by it */
   std::deque<Flight> flights_;
   uint64_t lost_ = 0;
 };

@@ -19,7 +19,6 @@ namespace ptx {
   X(cuDevicePrimaryCtxGetState) \
   X(cuDriverGetVersion)         \
   X(cuEventCreate)              \
-  X(cuEventDestroy_v2)          \
   X(cuEventQuery)               \
   X(cuEventRecord)              \
   X(cuFuncGetModule)            \
@@ -49,6 +48,8 @@ namespace ptx {
   X(cuProfilerStart)            \
   X(cuProfilerStop)             \
   X(cuStreamCreate)             \
+  X(cuStreamGetCtx)             \
+  X(cuStreamGetId)              \
   X(cuStreamIsCapturing)        \
   X(cuStreamSynchronize)        \
   X(cuStreamWaitEvent)          \

@@ -236,13 +236,26 @@ CUresult fly(Flight *flight, Real real) {
   return result;
 }
 
+/* A stream of another context than the current one: that context's copy of the kernel may run. */
+void refuse_elsewhere(Flight *flight) {
+  CUcontext its = flight->context;
+  driver.cuStreamGetCtx(flight->stream.handle, &its);
+  if (its == flight->context) return;
+  for (Launch &launch : flight->launches) {
+    if (launch.is_counted()) launch.reason = "its stream is another context's";
+    launch.kernel.slot = 0;
+    launch.kernel.other_slots.clear();
+  }
+}
+
 template <typename Real>
 CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
   return launching(stream, real, [&](CUcontext context) {
     Flight flight = {};
     flight.context = context;
-    flight.stream = stream;
+    flight.stream = ptx::stream_of(stream);
     flight.launches.push_back(launch_of(context, function, shape, stream));
+    refuse_elsewhere(&flight);
     return fly(&flight, real);
   });
 }
@@ -282,7 +295,7 @@ Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
                  const ptx::GraphLaunches &graph) {
   Flight flight = {};
   flight.context = context;
-  flight.stream = stream;
+  flight.stream = ptx::stream_of(stream);
   for (const ptx::GraphLaunch &node : graph.kernels) {
     Shape shape = {{node.grid[0], node.grid[1], node.grid[2]},
                    {node.block[0], node.block[1], node.block[2]}};
@@ -290,6 +303,7 @@ Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
         launch_of(context, node.function, shape, stream, flight.launches.size()));
   }
   refuse_unclear(exec, graph, &flight);
+  refuse_elsewhere(&flight);
   return flight;
 }
 
@@ -299,9 +313,10 @@ CUresult launch_graph(CUgraphExec exec, CUstream stream, Real real) {
     ptx::GraphLaunches graph = ptx::graph_launches(exec);
     graph.device_decides |= engine->device_launches_graphs;
     Flight flight = flight_of(context, exec, stream, graph);
-    if (graph.device_decides) engine->counters.stop_counting(context, stream);
+    const ptx::Stream its = flight.stream;
+    if (graph.device_decides) engine->counters.stop_counting(context, its);
     CUresult result = fly(&flight, real);
-    if (graph.device_decides) engine->counters.uncounted_went(context, stream);
+    if (graph.device_decides) engine->counters.uncounted_went(context, its);
     return result;
   });
 }
@@ -431,12 +446,19 @@ HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_
   });
 }
 
+/* A library has a module in each context. */
 HOOK CUresult cuLibraryUnload(CUlibrary library) {
   NEEDS(cuLibraryUnload);
   CUmodule module;
+  CUcontext popped;
   if (!is_recording()) return driver.cuLibraryUnload(library);
   std::lock_guard<std::recursive_mutex> hold(lock);
-  if (driver.cuLibraryGetModule(&module, library) == CUDA_SUCCESS) unload(module);
+  for (CUcontext context : engine->counters.contexts()) {
+    Inside inside;
+    if (driver.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) continue;
+    if (driver.cuLibraryGetModule(&module, library) == CUDA_SUCCESS) unload(module);
+    driver.cuCtxPopCurrent_v2(&popped);
+  }
   engine->programs.unloaded(library);
   return driver.cuLibraryUnload(library);
 }
