@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +398,20 @@ def test_any_payload_is_safe(
     except StreamError as error:
         result = str(error)
     assert result
+
+
+def test_a_file_that_changed_since_it_was_read_is_checked_again(tmp_path: Path) -> None:
+    """GIVEN a stream that was read when it had long ended, so that its count is known WHEN a byte
+    of it changes, its size not THEN the checksum is compared again."""
+    path = traces.write_stream(tmp_path / "cpu.xpt", CPU, MADE_UP[CPU])
+    time.sleep(0.3)
+    first = read_stream(path, CPU)
+    assert np.array_equal(read_stream(path, CPU)["bbvs"], first["bbvs"])
+    data = bytearray(path.read_bytes())
+    data[45] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(StreamError, match="the checksum"):
+        read_stream(path, CPU)
 
 
 def test_checksum_error_names_file_and_place(tmp_path: Path) -> None:
