@@ -14,9 +14,10 @@ extern const unsigned char xpuprof_rows_fatbin[]; /* rows.cu, embedded by the bu
 /* Rows hashed and read at a time: bounds the scratch memory. */
 enum : uint64_t { ROWS_A_PASS = 1 << 20, VECTORS_A_PASS_BYTES = 16 << 20 };
 
-/* Slabs take so much at most; their buffers are so small that the host hashes their rows itself;
- * and so many bytes of them are read at a time. */
-enum : uint64_t { SLAB_BYTES = 256 << 10, SMALL_BYTES = 16 << 10, STAGING_BYTES = 1 << 20 };
+/* Slabs take so much at most (a larger copy from the program's memory may wait for the stream);
+ * their buffers are so small that the host hashes their rows itself; and so many bytes of them are
+ * read at a time. */
+enum : uint64_t { SLAB_BYTES = 64 << 10, SMALL_BYTES = 16 << 10, STAGING_BYTES = 1 << 20 };
 
 /* How long a launch waits for the counters of earlier ones when memory is short. An earlier kernel
  * may wait for this very launch, so there must be an end. */
