@@ -36,7 +36,7 @@ kernel void vectors(global const int4 *in, global int4 *out) {
   float4 f = convert_float4(v.wzyx) * (float4)(0.5f, 2, 3, 4);
   if (any(v > 9)) f = select(f, sqrt(f), v.xyzw > 4);
   out[i] = convert_int4_rte(f) + rotate(v, 3) + as_int4(hadd(v, v.yxwz));
-  vstore4(vload4(i, (global const int *)in) * 2, i + 64, (global int *)out);
+  vstore4(vload4(i, (global const int *)in) * 2, i + 256, (global int *)out);
 }
 
 kernel void doubles(global const int *in, global double *out) {
