@@ -178,8 +178,8 @@ section_exact() {
     done
   done
   has nvbit || return
-  check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -P -m xpuprof profile --force -q --cpu none \
-    --gpu nvbit -o "$RUNS/exact-lanes" -- "$WORK/exact" "$OUT/lanes.counts" basic &&
+  check exact-lanes env XPUPROF_COUNT_UNIT=lane "$PYTHON" -P -m xpuprof profile --force -q \
+    --cpu none --gpu nvbit -o "$RUNS/exact-lanes" -- "$WORK/exact" "$OUT/lanes.counts" basic &&
     check exact-lanes-counts "$PYTHON" "$ROOT/tools/device/nvidia_exact.py" \
       "$RUNS/exact-nvbit-basic" "$OUT/exact-nvbit-basic.counts" --lanes "$RUNS/exact-lanes"
 }
@@ -304,8 +304,8 @@ section_overhead() {
 program_table() { # name, repetitions, command...
   local gpu
   gpu=$(engines nvbit ptx cuda 2>/dev/null | head -1)
-  check "run-$1" xpu run --force -q --cpu "${CPU:-none}" --gpu "${gpu:-cuda}" --repeat "$2" -o "$RUNS/$1" -- \
-    "${@:3}" &&
+  check "run-$1" xpu run --force -q --cpu "${CPU:-none}" --gpu "${gpu:-cuda}" --repeat "$2" \
+    -o "$RUNS/$1" -- "${@:3}" &&
     check "compare-$1" xpu compare "$RUNS/$1" --methods xpu-point,gpu-point,stem-root,sieve --json
 }
 section_particles() {

@@ -5,10 +5,10 @@
 
 COUNTS is the file that `exact` wrote in that very run. A launch is exact when one of its blocks was
 executed by every warp exactly as often as the kernel counted, or the sum of as many blocks as the
-kernel counts in. With RUN_LANE, recorded with
-XPUPROF_COUNT_UNIT=lane, the lane instructions that RUN states of each launch must be those that
-RUN_LANE counted block by block. Ends with 1 when a launch is wrong, or has no vectors; with --some,
-launches without vectors are listed with their reasons.
+kernel counts in. With RUN_LANE, recorded with XPUPROF_COUNT_UNIT=lane, the lane instructions that
+RUN states of each launch must be those that RUN_LANE counted block by block. Ends with 1 when a
+launch is wrong, or has no vectors; with --some, launches without vectors are listed with their
+reasons.
 """
 
 from __future__ import annotations

@@ -543,7 +543,7 @@ void enable_callbacks() {
 /* They carry the driver call's. */
 void leave_out_runtime_launches() {
   static std::atomic<bool> left_out{bracket_calls};
-  if (left_out.exchange(true)) return;
+  if (left_out.load(std::memory_order_relaxed) || left_out.exchange(true)) return;
   Ours guard;
   for (CUpti_CallbackId cbid : launch_calls_of(CUPTI_CB_DOMAIN_RUNTIME_API))
     cupti.cuptiEnableCallback(0, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, cbid);

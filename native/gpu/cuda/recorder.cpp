@@ -184,26 +184,22 @@ void Recorder::receive() {
   for (const Launched &launched : received_) completions_.expect(launched);
   std::deque<std::pair<uint64_t, Completion>> early;
   early.swap(early_);
-  const bool quiet = quiet_;
-  for (const auto &[moment, completion] : early) {
-    quiet_ = quiet || moment < moment_;
-    complete(completion);
-  }
-  quiet_ = quiet;
+  for (const auto &[moment, completion] : early) complete(completion, quiet_ || moment < moment_);
 }
 
 /* It is kept for a call that has not returned, if there may be one. */
-void Recorder::not_found(const Completion &completion) {
-  if (!quiet_) early_.emplace_back(moment_, completion);
-  if (quiet_ || early_.size() > MOST_EARLY) unmatched_++;
+void Recorder::not_found(const Completion &completion, bool by_no_call) {
+  if (!by_no_call) early_.emplace_back(moment_, completion);
+  if (by_no_call || early_.size() > MOST_EARLY) unmatched_++;
   if (early_.size() > MOST_EARLY) early_.pop_front();
 }
 
-void Recorder::complete(const Completion &completion) {
+void Recorder::complete(const Completion &completion, bool or_by_no_call) {
   const uint64_t keys[] = {completion.node, graphs.original_of(completion.node),
                            device_key(completion.device), 0};
   Launched launched;
-  if (!completions_.match(completion, keys, 4, &launched)) return not_found(completion);
+  if (!completions_.match(completion, keys, 4, &launched))
+    return not_found(completion, or_by_no_call);
   if (completions_.carry_the_drivers_id()) runtime_calls_.store(false, std::memory_order_relaxed);
   xpu_completion record = {};
   record.launch = launched.launch;

@@ -53,7 +53,9 @@ class Recorder {
   class Delivery {
    public:
     explicit Delivery(Recorder *recorder);
-    void kernel_done(const Completion &completion) { recorder_->complete(completion); }
+    void kernel_done(const Completion &completion) {
+      recorder_->complete(completion, recorder_->quiet_);
+    }
     void copied(uint32_t direction, uint64_t bytes, uint64_t start, uint64_t end, uint32_t stream);
     void dropped(uint64_t records) { recorder_->dropped_ += records; }
 
@@ -75,8 +77,9 @@ class Recorder {
   void wait(CUstream stream, bool per_thread, const std::vector<Launched> &launches);
   void expect(const Launched *launches, size_t n);
   void receive();
-  void complete(const Completion &completion);
-  void not_found(const Completion &completion);
+  /* If it is in no call's list, it was launched by none, or it is too early to say. */
+  void complete(const Completion &completion, bool or_by_no_call);
+  void not_found(const Completion &completion, bool by_no_call);
   uint32_t device_of(CUcontext context);
   uint32_t stream_id(const ApiCall &call);
 

@@ -320,11 +320,10 @@ static void classify(const char *buffer, Reading *launch) {
   const uint32_t columns = launch->kernel->columns;
   const auto *rows = reinterpret_cast<const uint64_t *>(buffer + sizeof head);
   ClassBuilder builder;
-  std::vector<RowHash> hashes(launch->warps, RowHash{0, 0});
+  std::vector<RowHash> hashes;
   for (uint64_t warp = 0; warp < launch->warps; warp++) {
     const uint64_t *row = rows + warp * (columns + 1ull);
-    for (uint32_t column = 0; column < columns; column++)
-      row_hash_add(&hashes[warp], column, row[column]);
+    hashes.push_back(row_hash(row, columns));
     launch->lane_instructions += row[columns];
   }
   builder.add(hashes.data(), hashes.size());

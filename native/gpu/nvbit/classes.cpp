@@ -41,9 +41,7 @@ void ClassBuilder::add(const RowHash *hashes, size_t n) {
 bool vectors_match(const WarpClasses &classes, const std::vector<uint64_t> &vectors,
                    uint32_t columns) {
   for (size_t c = 0; c < classes.hash.size(); c++) {
-    RowHash hash = {0, 0};
-    for (uint32_t column = 0; column < columns; column++)
-      row_hash_add(&hash, column, vectors[c * columns + column]);
+    const RowHash hash = row_hash(vectors.data() + c * columns, columns);
     if (hash.a != classes.hash[c].a || hash.b != classes.hash[c].b) return false;
   }
   return true;

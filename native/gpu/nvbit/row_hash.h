@@ -32,4 +32,11 @@ XPU_HOST_DEVICE static inline void row_hash_add(RowHash *hash, uint32_t column, 
   hash->b += row_hash_mix(count * 0xd6e8feb86659fd93u + (at << 1 | 1));
 }
 
+/* Of a whole row, in the host's memory. */
+static inline RowHash row_hash(const uint64_t *row, uint32_t columns) {
+  RowHash hash = {0, 0};
+  for (uint32_t column = 0; column < columns; column++) row_hash_add(&hash, column, row[column]);
+  return hash;
+}
+
 #endif

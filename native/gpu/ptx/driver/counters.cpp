@@ -21,8 +21,7 @@ uint32_t threads_in(const Launch &launch, uint64_t warp) {
 
 /* A warp's vector follows from its row and the number of its threads. */
 RowHash hash_of(const uint64_t *row, uint32_t columns, uint32_t threads) {
-  RowHash hash = {0, 0};
-  for (uint32_t column = 0; column < columns; column++) row_hash_add(&hash, column, row[column]);
+  RowHash hash = row_hash(row, columns);
   row_hash_add(&hash, columns, threads);
   return hash;
 }
@@ -145,10 +144,15 @@ std::string Counters::give_rows(Flight *flight, const Readers &readers) {
   return given ? "" : "its counters could not be made";
 }
 
+/* A value that another stream set is there first. */
+void Counters::see_set(const Slot &slot, Stream stream) {
+  if (slot.set && slot.setter != stream.id) driver.cuStreamWaitEvent(stream.handle, slot.set, 0);
+}
+
 /* The stream waits for what other streams do with the slot. */
-void Counters::follow(Slot *slot, Stream stream) {
-  if (slot->set && slot->setter != stream.id) driver.cuStreamWaitEvent(stream.handle, slot->set, 0);
-  for (const auto *events : {&slot->last, &slot->flying})
+void Counters::follow(const Slot &slot, Stream stream) {
+  see_set(slot, stream);
+  for (const auto *events : {&slot.last, &slot.flying})
     for (const auto &[other, event] : *events)
       if (other != stream.id) driver.cuStreamWaitEvent(stream.handle, event, 0);
 }
@@ -158,15 +162,10 @@ void Counters::was_set(Slot *slot, Stream stream) {
   slot->setter = stream.id;
 }
 
-/* Kernels that still read the old value end first; a value that another stream set is there first.
- */
+/* Kernels that still read the old value end first. */
 void Counters::point(CUdeviceptr at, Slot *slot, Stream stream, uint64_t value) {
-  if (slot->value == value) {
-    if (slot->set && slot->setter != stream.id)
-      driver.cuStreamWaitEvent(stream.handle, slot->set, 0);
-    return;
-  }
-  follow(slot, stream);
+  if (slot->value == value) return see_set(*slot, stream);
+  follow(*slot, stream);
   driver.cuMemsetD32Async(at, static_cast<uint32_t>(value), 1, stream.handle);
   driver.cuMemsetD32Async(at + 4, static_cast<uint32_t>(value >> 32), 1, stream.handle);
   was_set(slot, stream);

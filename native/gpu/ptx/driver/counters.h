@@ -133,7 +133,8 @@ class Counters {
   void point(CUdeviceptr at, Slot *slot, Stream stream, uint64_t value);
   void mark(Slot *slot, Stream stream);
   static bool record(CUevent *event, Stream stream);
-  void follow(Slot *slot, Stream stream);
+  static void see_set(const Slot &slot, Stream stream);
+  static void follow(const Slot &slot, Stream stream);
   bool take_event(Flight *flight);
   void was_set(Slot *slot, Stream stream);
   void give_up(std::shared_ptr<Standing> *standing);

@@ -215,10 +215,23 @@ void finish_before_the_driver() {
   std::call_once(once, [] { atexit(finish); });
 }
 
+/* A stream of another context than the current one: that context's copy of the kernel may run. */
+void refuse_elsewhere(Flight *flight) {
+  CUcontext its = flight->context;
+  driver.cuStreamGetCtx(flight->stream.handle, &its);
+  if (its == flight->context) return;
+  for (Launch &launch : flight->launches) {
+    if (launch.is_counted()) launch.reason = "its stream is another context's";
+    launch.kernel.slot = 0;
+    launch.kernel.other_slots.clear();
+  }
+}
+
 /* A rejected launch is not counted. */
 template <typename Real>
 CUresult fly(Flight *flight, Real real) {
   finish_before_the_driver();
+  refuse_elsewhere(flight);
   engine->counters.prepare(flight);
   uint64_t tsc_run = xpu_tsc();
   CUresult result = real();
@@ -236,26 +249,18 @@ CUresult fly(Flight *flight, Real real) {
   return result;
 }
 
-/* A stream of another context than the current one: that context's copy of the kernel may run. */
-void refuse_elsewhere(Flight *flight) {
-  CUcontext its = flight->context;
-  driver.cuStreamGetCtx(flight->stream.handle, &its);
-  if (its == flight->context) return;
-  for (Launch &launch : flight->launches) {
-    if (launch.is_counted()) launch.reason = "its stream is another context's";
-    launch.kernel.slot = 0;
-    launch.kernel.other_slots.clear();
-  }
+Flight flight_on(CUcontext context, CUstream stream) {
+  Flight flight = {};
+  flight.context = context;
+  flight.stream = ptx::stream_of(stream);
+  return flight;
 }
 
 template <typename Real>
 CUresult launch(CUfunction function, const Shape &shape, CUstream stream, Real real) {
   return launching(stream, real, [&](CUcontext context) {
-    Flight flight = {};
-    flight.context = context;
-    flight.stream = ptx::stream_of(stream);
+    Flight flight = flight_on(context, stream);
     flight.launches.push_back(launch_of(context, function, shape, stream));
-    refuse_elsewhere(&flight);
     return fly(&flight, real);
   });
 }
@@ -293,9 +298,7 @@ void refuse_unclear(CUgraphExec exec, const ptx::GraphLaunches &graph, Flight *f
 
 Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
                  const ptx::GraphLaunches &graph) {
-  Flight flight = {};
-  flight.context = context;
-  flight.stream = ptx::stream_of(stream);
+  Flight flight = flight_on(context, stream);
   for (const ptx::GraphLaunch &node : graph.kernels) {
     Shape shape = {{node.grid[0], node.grid[1], node.grid[2]},
                    {node.block[0], node.block[1], node.block[2]}};
@@ -303,7 +306,6 @@ Flight flight_of(CUcontext context, CUgraphExec exec, CUstream stream,
         launch_of(context, node.function, shape, stream, flight.launches.size()));
   }
   refuse_unclear(exec, graph, &flight);
-  refuse_elsewhere(&flight);
   return flight;
 }
 

@@ -142,7 +142,7 @@ bool Counters::stand(Flight *flight) {
   flight->standing = standing;
   Slot &slot = slots_[at];
   slot.context = flight->context;
-  follow(&slot, flight->stream);
+  follow(slot, flight->stream);
   if ((standing->kernel != launch.kernel.id || standing->warps != launch.warps()) &&
       !lay_anew(flight, standing.get(), &slot)) {
     give_back(device, flight);
