@@ -169,37 +169,46 @@ Recorder::Delivery::Delivery(Recorder *recorder)
   recorder_->receive();
 }
 
+/* In one step: a call that begins meanwhile belongs to the next moment. */
+void Recorder::call_ends() {
+  uint64_t now = calls_.load(std::memory_order_relaxed), next;
+  do {
+    const bool last = static_cast<uint32_t>(now) == 1;
+    next = now - 1 + (last ? UINT64_C(1) << 32 : 0);
+  } while (!calls_.compare_exchange_weak(now, next, std::memory_order_release));
+}
+
 enum : size_t { MOST_EARLY = 100000 };
 
 /* What was launched so far. What completed before a moment at which no call was under way, and is
  * not in the list after it, was launched by no call. */
 void Recorder::receive() {
-  moment_ = quiet_moments_.load(std::memory_order_acquire);
-  quiet_ = in_calls_.load(std::memory_order_acquire) == 0;
+  const uint64_t calls = calls_.load(std::memory_order_acquire);
+  moment_ = static_cast<uint32_t>(calls >> 32);
+  quiet_ = static_cast<uint32_t>(calls) == 0;
   received_.clear();
   {
     std::lock_guard<std::mutex> hold(launched_lock_);
     received_.swap(launched_);
   }
   for (const Launched &launched : received_) completions_.expect(launched);
-  std::deque<std::pair<uint64_t, Completion>> early;
+  std::deque<std::pair<uint32_t, Completion>> early;
   early.swap(early_);
-  for (const auto &[moment, completion] : early) complete(completion, quiet_ || moment < moment_);
+  for (const auto &[moment, completion] : early) complete(completion, quiet_ || moment != moment_);
 }
 
 /* It is kept for a call that has not returned, if there may be one. */
-void Recorder::not_found(const Completion &completion, bool by_no_call) {
-  if (!by_no_call) early_.emplace_back(moment_, completion);
-  if (by_no_call || early_.size() > MOST_EARLY) unmatched_++;
+void Recorder::not_found(const Completion &completion, bool settled) {
+  if (!settled) early_.emplace_back(moment_, completion);
+  if (settled || early_.size() > MOST_EARLY) unmatched_++;
   if (early_.size() > MOST_EARLY) early_.pop_front();
 }
 
-void Recorder::complete(const Completion &completion, bool or_by_no_call) {
+void Recorder::complete(const Completion &completion, bool settled) {
   const uint64_t keys[] = {completion.node, graphs.original_of(completion.node),
                            device_key(completion.device), 0};
   Launched launched;
-  if (!completions_.match(completion, keys, 4, &launched))
-    return not_found(completion, or_by_no_call);
+  if (!completions_.match(completion, keys, 4, &launched)) return not_found(completion, settled);
   if (completions_.carry_the_drivers_id()) runtime_calls_.store(false, std::memory_order_relaxed);
   xpu_completion record = {};
   record.launch = launched.launch;

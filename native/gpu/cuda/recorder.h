@@ -36,11 +36,8 @@ class Recorder {
 
   /* Around each launching call. What it launched is noted between the two, for the thread that
    * brings the completions: all the work of matching is done there. */
-  void call_begins() { in_calls_.fetch_add(1, std::memory_order_relaxed); }
-  void call_ends() {
-    if (in_calls_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      quiet_moments_.fetch_add(1, std::memory_order_release);
-  }
+  void call_begins() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void call_ends();
   void launched(const ApiCall &call, const Shape &shape);
   void launched_on_devices(const ApiCall &call, const CUDA_LAUNCH_PARAMS *list, unsigned n);
   void graph_launched(const ApiCall &call, CUgraphExec exec);
@@ -77,9 +74,9 @@ class Recorder {
   void wait(CUstream stream, bool per_thread, const std::vector<Launched> &launches);
   void expect(const Launched *launches, size_t n);
   void receive();
-  /* If it is in no call's list, it was launched by none, or it is too early to say. */
-  void complete(const Completion &completion, bool or_by_no_call);
-  void not_found(const Completion &completion, bool by_no_call);
+  /* `settled`: no call under way can have launched it. */
+  void complete(const Completion &completion, bool settled);
+  void not_found(const Completion &completion, bool settled);
   uint32_t device_of(CUcontext context);
   uint32_t stream_id(const ApiCall &call);
 
@@ -90,16 +87,16 @@ class Recorder {
   std::map<std::pair<CUstream, CUcontext>, uint32_t> streams_;
   std::mutex launched_lock_; /* guards the next; taken last */
   std::vector<Launched> launched_;
-  std::atomic<int> in_calls_{0};
-  std::atomic<uint64_t> quiet_moments_{0}; /* when no launching call was under way */
+  /* Launching calls under way; from bit 32 on, how often the last of them ended. */
+  std::atomic<uint64_t> calls_{0};
   std::atomic<bool> runtime_calls_{true};
   std::mutex completions_lock_; /* guards the following; launches never wait for it */
   CuptiClock clock_;
   Completions completions_;
   std::vector<Launched> received_;
   /* Completions whose calls have not returned, and the quiet moments when they came. */
-  std::deque<std::pair<uint64_t, Completion>> early_;
-  uint64_t moment_ = 0;
+  std::deque<std::pair<uint32_t, Completion>> early_;
+  uint32_t moment_ = 0;
   bool quiet_ = false; /* no launching call was under way */
   uint64_t unmatched_ = 0, dropped_ = 0, early_ticks_ = 0, timeless_ = 0;
 };
