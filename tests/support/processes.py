@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.sums import Sums
@@ -16,12 +17,15 @@ from xpuprof.trace.tables import DeviceWork, Process, Tables
 
 @dataclass(frozen=True, eq=False)
 class MadeUp:
-    """Tables of a process without stamps; see tables.Recording."""
+    """Tables of a process without stamps, whose last slice is its exit; see tables.Recording."""
 
     made: Tables
 
     def tables(self) -> Tables:
         return self.made
+
+    def launches(self) -> pd.DataFrame:
+        return self.made.slices.iloc[:-1]
 
     def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
         pass
@@ -36,7 +40,7 @@ class MadeUp:
 
 def process_from(tables: Tables, name: str = "p", meta: ProcessMeta | None = None) -> Process:
     """A complete process with these tables."""
-    slices, launches = len(tables.slices), len(tables.launches)
+    slices, launches = len(tables.slices), len(tables.slices) - 1
     counted = tables.slices.get("cpu_instructions", np.zeros(1)).sum()
     sums = Sums(
         slices=slices,

@@ -53,7 +53,6 @@ def process_of(
     calls = [names[: i + 1].count(name) for i, name in enumerate(names)]
     table = pd.DataFrame(
         {
-            "launch": np.arange(launches),
             "lane_instructions": 0,
             "kernel": names,
             "call": calls,
@@ -68,16 +67,16 @@ def process_of(
         }
     )
     end = pd.DataFrame([{"kernel": "SYS_exit", "call": 1, "program": ""}])
-    slices = pd.concat([table.drop(columns="launch"), end], ignore_index=True)
+    slices = pd.concat([table, end], ignore_index=True)
     slices.insert(0, "slice", np.arange(launches + 1))
-    for column in ("gx", "gy", "gz", "lx", "ly", "lz"):
+    for column in ("gx", "gy", "gz", "lx", "ly", "lz", "lane_instructions"):
         slices[column] = slices[column].fillna(0).astype(int)
     cpu_vectors = _cpu(kinds, rng) if cpu else None
     gpu_vectors = _gpu(kinds, lengths, kernels, warps) if gpu else None
     slices["cpu_instructions"] = _cpu_total(cpu_vectors, launches + 1)
     slices["gpu_instructions"] = _gpu_total(gpu_vectors, launches + 1)
     empty = pd.DataFrame()
-    return process_from(Tables(table, slices, empty, cpu_vectors, gpu_vectors, empty, empty, empty))
+    return process_from(Tables(slices, empty, cpu_vectors, gpu_vectors, empty, empty, empty))
 
 
 def _cpu(kinds: list[int], rng: np.random.Generator) -> CpuVectors:

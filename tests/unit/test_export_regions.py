@@ -78,7 +78,6 @@ def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
         trace.append([(0, 5), *body] if number == 0 else body)
     run = made_up_run(launches)
     tables = Tables(
-        launches=pd.DataFrame(),
         slices=run.slices,
         kernels=pd.DataFrame(),
         cpu=vectors(trace, image, [p - (base if i else 0) for p, i in zip(pcs, image, strict=True)],

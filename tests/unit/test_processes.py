@@ -22,7 +22,7 @@ def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
     made = process_of(kinds or [0]).tables
     if not kinds:
         exit_alone = made.slices.iloc[-1:].reset_index(drop=True)
-        made = replace(made, launches=made.launches.iloc[:0], slices=exit_alone)
+        made = replace(made, slices=exit_alone)
     return process_from(made, name, process_meta(meta, name))
 
 

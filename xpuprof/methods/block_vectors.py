@@ -120,8 +120,8 @@ def _facts(source: Source) -> RunSummary:
     process = source.process()
     return RunSummary(
         slices=len(process.slices),
-        launches=len(process.launches),
-        kernels=int(process.launches["kernel"].nunique()),
+        launches=process.sums.launches,
+        kernels=len(process.sums.kernels),
         cpu_instructions=int(process.slices["cpu_instructions"].sum()),
         gpu_instructions=int(process.slices["gpu_instructions"].sum()),
     )

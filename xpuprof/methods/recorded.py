@@ -124,14 +124,13 @@ def _mix(process: Process) -> dict[str, F64]:
 def _divergence(process: Process) -> dict[str, F64]:
     """Share of active work-items per warp instruction, for every launch; empty when an instrumented
     launch does not record it."""
-    launches, warp_size = process.launches, process.meta.warp_size
-    lanes = launches["lane_instructions"].to_numpy(np.float64)
-    executed = process.slices["gpu_instructions"].to_numpy(np.float64)[: len(launches)]
+    warp_size = process.meta.warp_size
+    lanes, executed = (
+        process.slices[f"{of}_instructions"].to_numpy(np.float64) for of in ("lane", "gpu")
+    )
     if not warp_size or not lanes.any() or (executed[lanes == 0.0] > 0.0).any():
         return {}
-    values = np.zeros(len(process.slices))
-    values[: len(launches)] = lanes / np.maximum(warp_size * executed, 1.0)
-    return {"divergence_efficiency": values}
+    return {"divergence_efficiency": lanes / np.maximum(warp_size * executed, 1.0)}
 
 
 def _grid_counts(process: Process) -> sparse.csr_matrix | None:

@@ -15,7 +15,6 @@ import pandas as pd
 from xpuprof.errors import InputError
 from xpuprof.selection.identity import Image, Program
 from xpuprof.trace.elf import build_id
-from xpuprof.trace.sequence import with_kind_columns
 
 
 def program_of(slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str, Any]) -> Program:
@@ -31,7 +30,9 @@ def program_of(slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str
         str(manifest.get("cwd", "")),
         dict(manifest.get("environment", {})),
         tuple(sorted(files | _program_image(manifest))),
-        tuple(sorted(p for p in with_kind_columns(slices)["program"].astype(str).unique() if p)),
+        tuple(sorted(filter(None, map(str, slices["program"].unique()))))
+        if "program" in slices
+        else (),
     )
 
 

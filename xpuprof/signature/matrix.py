@@ -330,7 +330,7 @@ def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> Vectors:
     slices = len(process.slices)
     found: list[tuple[F32, F64]] = []
     row = np.zeros(slices, np.int64)
-    bare = np.ones(min(len(process.launches), slices), dtype=bool)
+    bare = np.ones(min(process.sums.launches, slices), dtype=bool)
     if process.window is not None:
         bare &= process.window.inside[: len(bare)]
     if process.gpu is not None and len(process.gpu.launch_grid):
@@ -401,7 +401,7 @@ def _histograms(
 
 def _named_launches(process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int) -> Vectors:
     """Uninstrumented launches: one dimension per kernel, work-items in place of instructions."""
-    table = process.launches.iloc[rows]
+    table = process.slices.iloc[rows]
     names = (table["program"].astype(str) + " " + table["kernel"].astype(str)).to_numpy(str)
     known, which = np.unique(names, return_inverse=True)
     identity = np.array([_name_hash(str(name)) for name in known], dtype=np.uint64)

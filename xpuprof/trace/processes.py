@@ -92,11 +92,10 @@ class Job:
         processes have a column `process`, the index in the job."""
         if not self.several:
             return self.processes[0].slices
-        import pandas as pd  # times and sums do without
+        from xpuprof.trace.name_columns import joined  # loads pandas; times and sums do without
 
-        tables = [p.slices.assign(process=i) for i, p in enumerate(self.processes)]
-        joined = pd.concat(tables, ignore_index=True)
-        return joined.assign(slice=np.arange(len(joined)))
+        whole = joined([p.slices.assign(process=i) for i, p in enumerate(self.processes)])
+        return whole.assign(slice=np.arange(len(whole)))
 
     def times(self) -> F64:
         """float64[slices], seconds. Raises TraceError when a stamp is missing."""

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from xpuprof.arrays import I64
 from xpuprof.errors import TraceError
+from xpuprof.trace.completions import STAMPS, fill_completions
 from xpuprof.trace.digest import digest
 from xpuprof.trace.layout import EVENTS, HOST
 from xpuprof.trace.losses import losses_of
@@ -21,6 +23,9 @@ from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.streams import FILES, SMALL, StreamReader
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import DeviceWork, Execution, Process, Tables, Window
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_execution(folder: Path, record: ExecutionRecord, run_status: str) -> Execution:
@@ -105,19 +110,16 @@ class _Streams:
 
         return tables_of(self.part, self.role, self.sums, self.window)
 
+    def launches(self) -> pd.DataFrame:
+        from xpuprof.trace.recorded_launches import launches_of  # loads pandas
+
+        size, profile = self.sums.of_launches, self.role == "profile"
+        return launches_of(self.part, size, self.window, profile=profile)
+
     def fill_completions(self, ticks: I64) -> None:
-        if not (self.part / FILES[EVENTS]).exists():
-            return
-        rank = np.zeros(len(ticks), np.uint8)
-        with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
-            for rows in events.chunks("launches", "completes"):
-                for table, column, of in _STAMPS:
-                    launch, stamp = rows[table]["launch"], rows[table][column]
-                    known = (stamp != 0) & (launch < len(ticks))
-                    at, stamp = launch[known].astype(np.int64), stamp[known]
-                    better = rank[at] <= of
-                    at = at[better]
-                    ticks[at], rank[at] = stamp[better], of
+        path = self.part / FILES[EVENTS]
+        if path.exists():
+            fill_completions(path, ticks)
 
     def device_work(self, ticks: npt.NDArray[np.float64]) -> DeviceWork:
         ticks[:], done, latest = np.nan, 0, np.zeros(1, np.uint64)
@@ -148,14 +150,10 @@ class _Streams:
     def last_stamp(self) -> int:
         if not (self.part / FILES[EVENTS]).exists():
             return 0
-        stamps = [(table, column) for table, column, _ in _STAMPS] + [("copies", "tsc_end")]
+        stamps = [(table, column) for table, column, _ in STAMPS] + [("copies", "tsc_end")]
         last = 0
         with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
             for rows in events.chunks("launches", "completes", "copies"):
                 for table, column in stamps:
                     last = int(rows[table][column].max(initial=last))
         return last
-
-
-_STAMPS = (("launches", "tsc_run", 0), ("completes", "tsc_host", 1), ("completes", "dev_end", 2))
-"""Stamps that tell when a launch completed, each better than the ones before."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xpuprof.arrays import I64
 from xpuprof.errors import TraceError
-from xpuprof.trace.coordinates import EXIT_KERNEL
-from xpuprof.trace.layout import HOST, LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS, TABLES
-from xpuprof.trace.streams import FILES, Stream, read_stream
+from xpuprof.trace.layout import CPU, EVENTS, LDV_BUCKETS, LDV_FLAGS, TABLES
+from xpuprof.trace.recorded_slices import SliceColumns, slice_table
+from xpuprof.trace.streams import FILES, Stream, StreamReader, read_stream
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import (
     Blocks,
@@ -27,44 +27,40 @@ from xpuprof.trace.tables import (
 )
 from xpuprof.trace.window import clip
 
-_AXES = ("x", "y", "z")
-_SIZES = (("g", "global"), ("l", "local"), ("o", "offset"))
-_COMPLETION = (("tsc_complete", "tsc_host"), ("dev_start", "dev_start"), ("dev_end", "dev_end"))
-_RESOURCES = ("registers", "local_static", "local_dynamic", "private_bytes")
+_BY_LAUNCH = {"launches", "launch_grids", "completes", "resources", "lanes"}
+"""Tables with a row for each launch, of which only columns are kept."""
 
 
 def tables_of(part: Path, role: str, sums: Sums, window: Window | None) -> Tables:
     """The tables of the process in folder `part`, whose streams were read once for `sums`. Raises
     TraceError."""
-    events, cpu = (
-        read_stream(part / file, kind) if (part / file).exists() else None
-        for kind, file in FILES.items()
-    )
+    paths = {kind: part / file for kind, file in FILES.items()}
+    cpu = read_stream(paths[CPU], CPU) if paths[CPU].exists() else None
     finished, profile = sums.of_slices, role == "profile"
-    if events and len(events["launches"]) < sums.of_launches:
-        raise TraceError(f"{events.path} changed while it was read; wait until the run has ended")
-    kernels = _kernels(events)
-    launches = _launches(events, kernels, sums.of_launches)
-    pairs = _of_launches(events, "launch_grids", len(launches))
-    grids = _column(pairs, "grid", len(launches), default=-1)
-    if profile:
-        launches["instrumented"] &= grids >= 0
+    with ExitStack() as stack:
+        reader = None
+        if paths[EVENTS].exists():
+            whole = set(TABLES) - _BY_LAUNCH
+            reader = stack.enter_context(StreamReader(paths[EVENTS], EVENTS, whole))
+            if reader.count("launches") < sums.of_launches:
+                raise TraceError(
+                    f"{reader.stream.path} changed while it was read; wait until the run has ended"
+                )
+        columns = SliceColumns.read(reader, sums.of_launches, finished, profile=profile)
+        events = reader.stream if reader else None
+    kernels, grid = kernel_table(events), columns.grid
     found = Tables(
-        launches=launches,
-        slices=_slices(launches, finished, events, cpu, grids),
+        slices=slice_table(columns, kernels, events, cpu),
         kernels=kernels,
         cpu=_cpu_vectors(cpu, finished) if cpu is not None else None,
-        gpu=_gpu_vectors(events, grids) if events and profile and len(grids) else None,
+        gpu=_gpu_vectors(events, grid) if events and profile and len(grid) else None,
         images=_images(cpu),
         threads=_threads(cpu),
         copies=_copies(events),
         distances=_distances(cpu, finished) if cpu is not None and len(cpu["ldvs"]) else None,
-        device_distances=_device_distances(events, len(launches)) if events else None,
+        device_distances=_device_distances(events, len(grid)) if events else None,
     )
-    return found if window is None else clip(found, window)
-
-
-# ---- launches ------------------------------------------------------------------------------------
+    return found if window is None else clip(found, window, len(grid))
 
 
 def _objects(values: list[str]) -> npt.NDArray[Any]:
@@ -73,7 +69,7 @@ def _objects(values: list[str]) -> npt.NDArray[Any]:
     return result
 
 
-def _kernels(events: Stream | None) -> pd.DataFrame:
+def kernel_table(events: Stream | None) -> pd.DataFrame:
     if events is None:
         texts = dict.fromkeys(("name", "program", "origin", "reason"), pd.Series([""]).array[:0])
         numbers = ("kernel_id", "program_kind", "n_blocks")
@@ -92,156 +88,6 @@ def _kernels(events: Stream | None) -> pd.DataFrame:
             "reason": _objects(events.texts(kernels["reason"])),
         }
     )
-
-
-def _nth(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each entry, the number of equal entries up to and including it."""
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(codes) else order
-    starts = np.repeat(first, np.diff(np.r_[first, len(codes)]))
-    result = np.empty(len(codes), np.int64)
-    result[order] = np.arange(len(codes)) - starts + 1
-    return result
-
-
-def _launches(events: Stream | None, kernels: pd.DataFrame, size: int) -> pd.DataFrame:
-    """The first `size` launches."""
-    rows = (events["launches"] if events else np.empty(0, TABLES["launches"].dtype))[:size]
-    kernel_id = rows["kernel"].astype(np.int64)
-    codes = np.unique(kernels["name"].to_numpy(str), return_inverse=True)[1].astype(np.int64)
-    completes = _of_launches(events, "completes", size)
-    resources, lanes = (_of_launches(events, table, size) for table in ("resources", "lanes"))
-    return pd.DataFrame(
-        {
-            "launch": np.arange(size),
-            "kernel": kernels["name"].array.take(kernel_id),
-            "call": _nth(codes[kernel_id]),
-            "kernel_id": kernel_id,
-            "program": kernels["program"].array.take(kernel_id),
-            "dimensions": rows["dimensions"].astype(np.int64),
-            **{
-                prefix + axis: rows[field][:, i].astype(np.int64)
-                for prefix, field in _SIZES
-                for i, axis in enumerate(_AXES)
-            },
-            **{name: rows[name].astype(np.int64) for name in ("queue", "device", "thread")},
-            "tsc_run": rows["tsc_run"].copy(),
-            **{
-                name: _column(completes[completes[field] != 0], field, size).astype(np.uint64)
-                for name, field in _COMPLETION
-            },
-            **{name: _column(resources, name, size) for name in _RESOURCES},
-            "lane_instructions": _column(lanes, "instructions", size).astype(np.uint64),
-            "instrumented": (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0,
-            "left_out": (rows["flags"] & LAUNCH_FLAGS["LEFT_OUT"]) != 0,
-            "inside": (rows["flags"] & LAUNCH_FLAGS["OUTSIDE"]) == 0,
-            "reason": _reasons(events, rows["reason"]),
-        },
-        copy=False,  # each column is its own
-    )
-
-
-def _reasons(events: Stream | None, column: npt.NDArray[Any]) -> pd.api.extensions.ExtensionArray:
-    """Why launches were not instrumented. Few differ, and most are empty."""
-    code, texts = np.zeros(len(column), np.int64), [""]
-    told = np.flatnonzero(column["size"])
-    if events is not None and len(told):
-        _, where, which = np.unique(column["at"][told], return_index=True, return_inverse=True)
-        code[told] = 1 + which
-        texts += events.texts(column[told[where]])
-    return pd.Series(texts).array.take(code)
-
-
-def _of_launches(events: Stream | None, table: str, size: int) -> npt.NDArray[Any]:
-    """The table's rows of the first `size` launches."""
-    rows = events[table] if events else np.empty(0, TABLES[table].dtype)
-    return rows[rows["launch"] < size]
-
-
-def _column(rows: npt.NDArray[Any], field: str, size: int, default: int = 0) -> I64:
-    """A field by launch; where a launch has several rows, the last one counts."""
-    column = np.full(size, default, np.int64)
-    column[rows["launch"].astype(np.int64)] = rows[field]
-    return column
-
-
-# ---- slices --------------------------------------------------------------------------------------
-
-
-def _slices(
-    launches: pd.DataFrame,
-    finished: int,
-    events: Stream | None,
-    cpu: Stream | None,
-    grids: npt.NDArray[np.int64],
-) -> pd.DataFrame:
-    """One row per slice; row i describes launch i, which ends it, and the last row the exit."""
-    n = len(launches)
-    exits = finished - n  # 1, or 0 if the last slice never ended
-
-    def column(name: str, at_exit: Any) -> pd.Series[Any]:
-        own = launches[name]
-        return pd.concat([own, pd.Series([at_exit] * exits, dtype=own.dtype)], ignore_index=True)
-
-    warps, instructions = np.zeros(finished, np.int64), np.zeros(finished, np.int64)
-    counted = np.flatnonzero(grids >= 0)
-    if events is not None:
-        warps[counted] = events["grids"]["warps"][grids[counted]]
-        instructions[counted] = events["grids"]["instructions"][grids[counted]]
-    return pd.DataFrame(
-        {
-            "slice": np.arange(finished),
-            "kernel": column("kernel", EXIT_KERNEL),
-            "call": column("call", 1),
-            "program": column("program", ""),
-            **{
-                prefix + axis: column(prefix + axis, 0)
-                for prefix, _ in _SIZES[:2]
-                for axis in _AXES
-            },
-            "warps": warps,
-            "cpu_instructions": _cut_instructions(cpu, finished),
-            "gpu_instructions": instructions,
-            **_host_work(launches, finished, events),
-            "instrumented": column("instrumented", True),
-            "left_out": column("left_out", False),
-        },
-        copy=False,  # as in _launches
-    )
-
-
-_DIRECTIONS = ("to_device", "to_host", "within")
-
-
-def _host_work(
-    launches: pd.DataFrame, finished: int, events: Stream | None
-) -> dict[str, npt.NDArray[np.int64]]:
-    """Builds of device programs, and bytes moved by direction, between the launches of each
-    slice."""
-    starts = np.maximum.accumulate(launches["tsc_run"].to_numpy(np.uint64))
-
-    def sums(stamps: npt.NDArray[Any], amounts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        owner = np.searchsorted(starts, stamps, side="right")
-        return np.bincount(owner, amounts, finished)[:finished].astype(np.int64)
-
-    if events is None:
-        return {name: np.zeros(finished, np.int64) for name in ("builds", *_DIRECTIONS)}
-    calls, copies = events["hosts"], events["copies"]
-    builds = calls["tsc_start"][calls["kind"] == HOST["BUILD"]]
-    found = {"builds": sums(builds, np.ones(len(builds)))}
-    for direction, name in enumerate(_DIRECTIONS):
-        own = copies[copies["direction"] == direction]
-        found[name] = sums(own["tsc_start"], own["bytes"])
-    return found
-
-
-def _cut_instructions(cpu: Stream | None, finished: int) -> npt.NDArray[np.int64]:
-    result = np.zeros(finished, np.int64)
-    if cpu is not None:
-        cuts = cpu["cuts"][cpu["cuts"]["slice"] < finished]
-        result[cuts["slice"].astype(np.int64)] = cuts["instructions"]
-    return result
 
 
 # ---- vectors -------------------------------------------------------------------------------------

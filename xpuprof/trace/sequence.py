@@ -26,11 +26,10 @@ _DEFAULTS = {"program": "", "range": ""}
 def launch_sequence(slices: pd.DataFrame) -> LaunchSequence:
     """The sequence of a slice table as `trace.tables.Process.slices`; missing columns count as
     unknown."""
-    kinds = with_kind_columns(slices)
-    codes, first = _first_seen_codes(kinds)
+    codes, first = _first_seen_codes(slices)
     listed = [
         LaunchKind(str(row[0]), str(row[1]), size_of(row[2:5]), size_of(row[5:8]), str(row[8]))
-        for row in kinds.iloc[first].to_numpy(dtype=object).tolist()
+        for row in with_kind_columns(slices.iloc[first]).to_numpy(dtype=object).tolist()
     ]
     return LaunchSequence(tuple(listed), tuple(encode_runs(codes)))
 
@@ -116,8 +115,9 @@ def _difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
     return f"{kernels[0]} with the {which} {' and '.join(sizes)}"
 
 
-def _first_seen_codes(kinds: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(dense code of each row in order of first appearance, first row of each code)."""
-    codes = kinds.groupby(list(KIND_COLUMNS), sort=False, observed=True).ngroup().to_numpy()
+def _first_seen_codes(slices: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(dense code of each row's kind in order of first appearance, first row of each code)."""
+    known = [name for name in KIND_COLUMNS if name in slices]
+    codes = slices.groupby(known, sort=False, observed=True).ngroup().to_numpy()
     _, first = np.unique(codes, return_index=True)
     return codes, first

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays as long as a run in a temporary file, so that memory does not grow with their number."""
+"""Arrays as long as a run in temporary files, so that memory does not grow with their number."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 
 import numpy as np
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 
 
 class Spilled:
@@ -49,3 +50,21 @@ class Spilled:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+class SpilledArray:
+    """An array in a temporary file for as long as this object lives. Raises OSError when the file
+    cannot be written."""
+
+    def __init__(self, values: I64) -> None:
+        with tempfile.TemporaryFile(prefix="xpuprof-") as file:
+            file.write(values.data)
+            file.flush()
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+
+    def read_into(self, values: I64) -> None:
+        """The array, into one of its length."""
+        done, room = 0, values.view(np.uint8).data
+        while done < values.nbytes:
+            done += os.preadv(self._file, [room[done:]], done)

@@ -78,12 +78,12 @@ class Stream:
         return dict(zip(self.texts(metas["key"]), self.texts(metas["value"]), strict=True))
 
 
-def read_stream(path: Path, stream: int) -> Stream:
-    """Decode a stream file. Raises StreamError, which names file, place and remedy.
+def read_stream(path: Path, stream: int, tables: Iterable[str] = TABLES) -> Stream:
+    """Decode these tables of a stream file. Raises StreamError, which names file, place and remedy.
 
     A stream that was not closed (its writer was killed or still runs) returns its valid chunks.
     """
-    with StreamReader(path, stream, whole=TABLES) as reader:
+    with StreamReader(path, stream, whole=tables) as reader:
         for _ in reader.chunks():
             pass
         return reader.stream

@@ -145,20 +145,15 @@ class Window:
 class Tables:
     """The tables of one process, or of its requested window.
 
-    `launches`, one row each: launch, kernel (name), call (nth launch of that name, from 1),
-    kernel_id, program (hex hash), dimensions, gx gy gz, lx ly lz, ox oy oz, queue, device, thread,
-    tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown), registers, local_static,
-    local_dynamic, private_bytes (0 where the device does not tell), lane_instructions (each
-    instruction once for every work-item that executed it; 0 where not told), instrumented, left_out
-    (by `--kernels`), inside (the window), reason.
-
-    `slices`, one row each (launches + 1): slice, kernel, call, program, gx.., lx.., warps,
-    cpu_instructions, gpu_instructions, instrumented, left_out. The last row's kernel is SYS_exit,
-    call 1. In a window, rows are its slices (`slice` has the whole process's number), and one that
-    a marker's closing ends is named xpuprof_window_end.
+    `slices`, one row each (launches + 1): slice, kernel (name), call (nth launch of that name, from
+    1), program (hex hash), gx gy gz, lx ly lz, warps, cpu_instructions, gpu_instructions,
+    lane_instructions (each instruction once for every work-item that executed it; 0 where not
+    told), builds (of device programs), to_device, to_host, within (bytes copied), instrumented,
+    left_out (by `--kernels`). The last row's kernel is SYS_exit, call 1. In a window, rows are its
+    slices (`slice` has the whole process's number), and one that a marker's closing ends is named
+    xpuprof_window_end. Names are categorical.
     """
 
-    launches: pd.DataFrame
     slices: pd.DataFrame
     kernels: pd.DataFrame
     cpu: CpuVectors | None
@@ -187,6 +182,10 @@ class Recording(Protocol):
 
     def tables(self) -> Tables: ...
 
+    def launches(self) -> pd.DataFrame:
+        """See `Process.launches`."""
+        ...
+
     def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
         """The completion of each launch of the whole process (boundaries.py); 0 unknown."""
         ...
@@ -204,7 +203,8 @@ class Recording(Protocol):
 @dataclass(frozen=True, eq=False)
 class Process:
     """One process's part of an execution, or its requested window. Its sums and stamps are read
-    chunk by chunk; its tables are decoded on first use and then kept."""
+    chunk by chunk; its tables, and that of its launches, are decoded on first use and
+    then kept."""
 
     name: str
     meta: ProcessMeta
@@ -225,13 +225,18 @@ class Process:
         """All tables. Raises TraceError."""
         return self.recording.tables()
 
-    @property
+    @cached_property
     def launches(self) -> pd.DataFrame:
-        """See Tables, as for all that follow."""
-        return self.tables.launches
+        """One row per launch: launch, kernel, call, kernel_id, program, dimensions, gx.., lx.., ox
+        oy oz, queue, device, thread, tsc_run, tsc_complete, dev_start, dev_end (ticks, 0 unknown),
+        registers, local_static, local_dynamic, private_bytes (0 where the device does not tell),
+        lane_instructions, instrumented, left_out, inside (the window), reason; the others as in
+        Tables. Raises TraceError."""
+        return self.recording.launches()
 
     @property
     def slices(self) -> pd.DataFrame:
+        """See Tables, as for all that follow."""
         return self.tables.slices
 
     @property

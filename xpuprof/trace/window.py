@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ from xpuprof.trace.tables import (
     Tables,
     Window,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def find_window(
@@ -83,26 +87,38 @@ def never_opened(processes: Sequence[Process]) -> str:
     )
 
 
-def clip(tables: Tables, window: Window) -> Tables:
-    """The tables with only the window's slices."""
+def clip(tables: Tables, window: Window, launches: int) -> Tables:
+    """The tables with only the window's slices, of a process with so many launches."""
     rows = window.rows
     tails = np.flatnonzero(~window.inside)
     slices = tables.slices.iloc[rows].reset_index(drop=True)
-    slices.loc[tails, "kernel"] = WINDOW_END_KERNEL
+    for column, name in (("kernel", WINDOW_END_KERNEL), ("program", "")):
+        names = slices[column].cat.categories
+        slices[column] = slices[column].cat.set_categories(names.union([name], sort=False))
+        slices.loc[tails, column] = name
+        slices[column] = slices[column].cat.remove_unused_categories()
     slices.loc[tails, "call"] = np.arange(1, len(tails) + 1)
-    slices.loc[tails, "program"] = ""
     slices.loc[tails, ["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
-    launched = ProcessRows(rows[rows < len(tables.launches)])
     cpu, gpu, own, device = tables.cpu, tables.gpu, tables.distances, tables.device_distances
+    launched = _launched(window, launches)
     return replace(
         tables,
-        launches=tables.launches.iloc[launched].reset_index(drop=True),
         slices=slices,
         cpu=cpu and _cpu(cpu, rows),
         gpu=gpu and replace(gpu, launch_grid=gpu.launch_grid[launched]),
         distances=own and _distances(own, rows),
         device_distances=device and _device_distances(device, launched),
     )
+
+
+def clip_launches(launches: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """The launches that end the window's slices."""
+    return launches.iloc[_launched(window, len(launches))].reset_index(drop=True)
+
+
+def _launched(window: Window, launches: int) -> ProcessRows:
+    """The window's slices but for the one that the process's exit ends."""
+    return ProcessRows(window.rows[window.rows < launches])
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Run(trace.Run):
 
 def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Slices summed by kernel, by decreasing `metric` (instructions, or calls, without it)."""
-    groups = slices.groupby(slices["kernel"].astype(str), sort=False)
+    groups = slices.groupby("kernel", sort=False, observed=True)
     columns = {"calls": groups.size()}
     columns |= {
         name: groups[name].sum()
