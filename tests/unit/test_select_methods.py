@@ -28,6 +28,7 @@ from xpuprof.clustering.representatives import LabelledSlices
 from xpuprof.clustering.stability import adjusted_rand, over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.allocation import (
+    _farthest_first,
     affordable,
     divide_unlike,
     needed,
@@ -117,7 +118,7 @@ def test_one_slice_only() -> None:
     """A program without launches is one slice that represents itself."""
     process = process_of([0], gpu=False)
     exit_alone = process.slices.iloc[1:].reset_index(drop=True)
-    lone = with_tables(process, launches=process.launches.iloc[:0], slices=exit_alone, cpu=None)
+    lone = with_tables(process, slices=exit_alone, cpu=None)
     chosen = select("xpu-point", lone, seed=1)
     assert [r.multiplier for r in chosen.representatives] == [1.0]
 
@@ -322,6 +323,20 @@ def test_few_long_slices_are_not_left_out_for_their_cost() -> None:
     chosen = select("xpu-point", process, seed=1, times=np.tile(times, (3, 1)), expected_error=0.01)
     assert chosen.representatives == alone.representatives
     assert sum(r.end.kernel == "kernel 0" for r in chosen.representatives) > 1
+
+
+def test_the_rest_of_a_cluster_keeps_its_spread_beside_a_huge_slice() -> None:
+    """GIVEN one slice 10^9 times as long as the others WHEN it stands for itself THEN the spread of
+    the others has all its digits, so 1 % of it needs no second slice either."""
+    rng = np.random.default_rng(3)
+    times = 1e-6 * rng.normal(1, 1e-4, 2000)
+    times[[5, 900]] = 1e3, 2e3
+    order, rests = _farthest_first(times, [1, 2, 3, 4])
+    assert order[:2].tolist() == [900, 5]
+    for take, (size, mean, spread) in zip([1, 2, 3, 4], rests, strict=True):
+        rest = np.delete(times, order[:take])
+        assert (size, mean) == (len(rest), pytest.approx(rest.mean(), rel=1e-12))
+        assert spread == pytest.approx(rest.std(ddof=1), rel=1e-9)
 
 
 def test_quiet_clusters_are_left_whole() -> None:

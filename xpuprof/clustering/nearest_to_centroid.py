@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,20 +74,42 @@ def candidates_of(
         if len(bounds) < 2 or not len(members):
             continue
         position = portions.start[cluster] + np.arange(len(members))
-        every = np.empty(len(members), CANDIDATE)
-        every["cluster"], every["position"], every["slice"] = cluster, position, members
-        every["part"] = part = np.searchsorted(bounds, position, side="right") - 1
-        d2 = distance2[members].astype(np.float64)
+        part = np.searchsorted(bounds, position, side="right") - 1
         # Two slices are equally far from their mean, so rounding must not decide.
-        every["distance2"] = d2 = np.zeros_like(d2) if bounds[-1] == 2 else d2
+        equal = bounds[-1] == 2
+        d2 = np.zeros(len(members)) if equal else distance2[members].astype(np.float64)
         if reach is None:
-            every["tie"] = np.abs(2 * (position - bounds[part]) - np.diff(bounds)[part] + 1)
+            tie = np.abs(2 * (position - bounds[part]) - np.diff(bounds)[part] + 1)
+            chosen = _least(part, d2, tie)
         else:  # all slices within reach are as good as the nearest
-            every["tie"] = 0
-            every = every[np.sqrt(d2) <= reach[cluster][part]]
-            every["distance2"] = 0.0
-        found.append(_best(every))
+            within = np.flatnonzero(np.sqrt(d2) <= reach[cluster][part])
+            chosen = within[_firsts(part[within])]
+            d2 = tie = np.zeros(len(members), np.int64)
+        best = np.empty(len(chosen), CANDIDATE)
+        best["cluster"], best["position"], best["slice"] = (
+            cluster,
+            position[chosen],
+            members[chosen],
+        )
+        best["part"], best["distance2"], best["tie"] = part[chosen], d2[chosen], tie[chosen]
+        found.append(best)
     return np.concatenate(found)
+
+
+def _firsts(part: I64) -> I64:
+    """int64[parts]: where each part begins; `part` is ascending."""
+    return np.flatnonzero(np.diff(part, prepend=-1))
+
+
+def _least(part: I64, *keys: npt.NDArray[Any]) -> I64:
+    """int64[parts]: for each part the place of the least by the keys, the first key first, and then
+    the first one. `part` is ascending and not empty."""
+    place = np.arange(len(part))
+    for key in keys:
+        own, first = key[place], _firsts(part[place])
+        length = np.diff(np.append(first, len(place)))
+        place = place[own == np.repeat(np.minimum.reduceat(own, first), length)]
+    return place[_firsts(part[place])]
 
 
 def _best(every: Candidates) -> Candidates:

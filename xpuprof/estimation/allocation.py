@@ -131,24 +131,47 @@ def split_off_extremes(labels: I32, times: F64, target: float) -> I32:
     total, alone, number = float(times.sum()), 0, len(size)
     for cluster in np.argsort(-size * spread, kind="stable").tolist():
         members = np.flatnonzero(labels == cluster)
-        far = np.abs(times[members] - np.median(times[members]))
-        order = members[np.argsort(-far, kind="stable")]
+        steps = _steps(len(members))
+        order, rests = _farthest_first(times[members], steps)
         best, fewest = 0, int(needed(size, spread, mean, total, target).sum()) + alone
         whole = (size[cluster], mean[cluster], spread[cluster])
         kept = whole
-        for take in _steps(len(members)):
-            rest = times[order[take:]]
-            deviation = float(rest.std(ddof=1)) if len(rest) > 1 else 0.0
-            size[cluster], mean[cluster], spread[cluster] = len(rest), rest.mean(), deviation
+        for take, rest in zip(steps, rests, strict=True):
+            size[cluster], mean[cluster], spread[cluster] = rest
             # A slice that represents itself is one representative without spread.
             count = int(needed(size, spread, mean, total, target).sum()) + alone + take
             if count < fewest:
                 best, fewest = take, count
                 kept = (size[cluster], mean[cluster], spread[cluster])
         size[cluster], mean[cluster], spread[cluster] = kept
-        labels[order[:best]] = number + np.arange(best, dtype=np.int32)
+        labels[members[order[:best]]] = number + np.arange(best, dtype=np.int32)
         alone, number = alone + best, number + best
     return labels
+
+
+def _farthest_first(times: F64, steps: list[int]) -> tuple[I64, list[tuple[int, float, float]]]:
+    """The places of as many times as the last step, the farthest from the median first; and for
+    each step (size, mean, standard deviation) of the times without so many of these."""
+    if not steps:
+        return np.empty(0, np.int64), []
+    middle, most = float(np.median(times)), steps[-1]
+    off = times - middle
+    far = np.abs(off)
+    least = np.partition(far, len(far) - most)[len(far) - most]
+    there = np.flatnonzero(far >= least)
+    order = there[np.argsort(-far[there], kind="stable")][:most]
+    near = np.ones(len(times), bool)
+    near[order] = False
+    # Only ever added to, the smallest first: a difference would lose the digits of the rest.
+    back = off[order[::-1]]
+    total = float(off[near].sum()) + np.append(0.0, np.cumsum(back))
+    square = float(np.dot(off[near], off[near])) + np.append(0.0, np.cumsum(back * back))
+    rests = []
+    for take in steps:
+        number, own, own2 = len(times) - take, float(total[most - take]), float(square[most - take])
+        variance = max(own2 - own * own / number, 0.0) / max(number - 1, 1)
+        rests.append((number, middle + own / number, math.sqrt(variance)))
+    return order, rests
 
 
 def _steps(members: int) -> list[int]:

@@ -131,8 +131,7 @@ def plain(value: Any, where: str) -> Any:
     raise InputError(f"the selection's {where} is a {type(value).__name__}, which JSON cannot hold")
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _layout(value: Any, indent: int) -> str:
