@@ -93,11 +93,14 @@ def _steps(body: str) -> Iterator[Step]:
 
 
 def _output(command: str, folder: Path) -> str:
+    """What it prints where no kit is, as on the reader's machine."""
+    kits = ("DYNAMORIO_HOME", "PIN_ROOT", "NVBIT_ROOT", "GTPIN_ROOT")
+    environment = {name: value for name, value in os.environ.items() if name not in kits}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        env={**environment, "PATH": path},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -73,12 +73,13 @@ def _example(cpu_engines: list[str]) -> Iterator[Step]:
             if fault:
                 continue
             yield Step(f"counts of {cpu} and opencl", miscount(Path(place) / cpu))
-            yield Step("check", _fault(place, "check", cpu))
-            yield Step(
-                "select", _fault(place, "select", cpu, "--method", "pka", "-o", f"{cpu}-pka")
-            )
-            yield Step("validate", _fault(place, "validate", cpu, "--repeat", "3", *program))
-            yield Step("report", _fault(place, "report", cpu, "-o", f"{cpu}.html"))
+            for words in (
+                ["check", cpu],
+                ["select", cpu, "--method", "pka", "-o", f"{cpu}-pka"],
+                ["validate", cpu, "--repeat", "3", *program],
+                ["report", cpu, "-o", f"{cpu}.html"],
+            ):
+                yield Step(f"{words[0]} with {cpu} and opencl", _fault(place, *words))
 
 
 def _fault(folder: str, *words: str) -> str:
