@@ -45,6 +45,26 @@ def test_a_program_that_cannot_be_started(engine: CpuEngine, tmp_path: Path, cas
     assert (done.returncode, done.stdout, done.stderr) == (0, alone.stdout, alone.stderr)
 
 
+@pytest.mark.parametrize("how", ["self", "number", "thread", "spawn", "vfork"])
+def test_a_program_that_executes_its_own_file(engine: CpuEngine, tmp_path: Path, how: str) -> None:
+    """GIVEN a program that executes its own file by the kernel's name for it, /proc/self/exe THEN
+    it is that file, and not the engine's."""
+    line = [build("cpu_itself"), how]
+    alone = run_text(line)
+    done = profile(engine, line, tmp_path / "p").process
+    assert "with of 4" in alone.stdout
+    assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, "")
+
+
+def test_a_script_that_executes_its_interpreter(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a script THEN the kernel's name for its executable is that of the interpreter."""
+    script = tmp_path / "script.sh"
+    script.write_text("#!/bin/sh\nexec /proc/self/exe -c 'echo here; exit 4'\n")
+    script.chmod(0o755)
+    done = profile(engine, [script], tmp_path / "p").process
+    assert (done.returncode, done.stdout) == (4, "here\n")
+
+
 def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN the signal ends the program each time, however its other threads take their leave."""
     program = build("cpu_endings")

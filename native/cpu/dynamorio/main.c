@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers the client with DynamoRIO. */
+#include <limits.h>
 #include <linux/sched.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "client.h"
@@ -111,6 +113,22 @@ static bool runs_natively(void *drcontext) {
   return true;
 }
 
+/* The kernel's name for a process's executable means DynamoRIO's own file here. DynamoRIO knows
+ * that of some such names. */
+static void execute_what_is_meant(void *drcontext) {
+  static char own[PATH_MAX];
+  struct stat tool, that;
+  module_data_t *main;
+  long path = (long)dr_syscall_get_param(drcontext, 0);
+  if (xp_system_call(SYS_stat, (long)"/proc/self/exe", (long)&tool, 0, 0) < 0 ||
+      xp_system_call(SYS_stat, path, (long)&that, 0, 0) < 0 || tool.st_dev != that.st_dev ||
+      tool.st_ino != that.st_ino || !(main = dr_get_main_module()))
+    return;
+  dr_snprintf(own, sizeof own, "%s", main->full_path ? main->full_path : "");
+  dr_free_module_data(main);
+  if (own[0]) dr_syscall_set_param(drcontext, 0, (reg_t)own);
+}
+
 /* A process that kills itself has no exit event, but ends here too. */
 static void before_kill(void *drcontext, int number) {
   enum { KILL = 9 };
@@ -138,6 +156,7 @@ static bool before_call(void *drcontext, int number) {
       before_close_range(drcontext);
       return true;
     case SYS_execve:
+      execute_what_is_meant(drcontext);
       return !runs_natively(drcontext);
     case SYS_rt_sigaction:
       if (!thread_is_off(drcontext))

@@ -72,6 +72,7 @@ extern SysRes __wrap_vgPlain_pre_exec_check(const HChar *, Int *, Bool);
 
 SysRes __wrap_vgPlain_pre_exec_check(const HChar *path, Int *descriptor, Bool allow_setuid) {
   Bool is_setuid;
+  path = executable_meant(path);
   SysRes result = __real_vgPlain_pre_exec_check(path, descriptor, allow_setuid);
   if (sr_isError(result) && sr_Err(result) == VKI_EACCES && !descriptor && allow_setuid &&
       VG_(check_executable)(&is_setuid, path, True) == 0)
@@ -128,11 +129,33 @@ static Bool can_follow(const HChar *path) {
   return False;
 }
 
+static const HChar *path_asked; /* by the call that executes a program */
+
 Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **arguments) {
+  path_asked = path;
+  if (path) path = executable_meant(path);
   Bool trace = !thread_is_off(VG_(get_running_tid)()) && can_follow(path) &&
                __real_vgPlain_should_we_trace_this_child(path, arguments);
   log_drop_empty();
   return trace;
+}
+
+/* A program is executed by its path, or by the launcher with that path among the arguments. */
+extern SysRes __real_vgPlain_do_syscall(UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
+                                        UWord);
+extern SysRes __wrap_vgPlain_do_syscall(UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
+                                        UWord);
+
+static UWord execute_what_is_meant(UWord path, const HChar **arguments) {
+  while (*arguments && *arguments != path_asked) arguments++;
+  if (*arguments) *arguments = executable_meant(path_asked);
+  return path == (UWord)path_asked ? (UWord)executable_meant(path_asked) : path;
+}
+
+SysRes __wrap_vgPlain_do_syscall(UWord call, UWord a, UWord b, UWord c, UWord d, UWord e, UWord f,
+                                 UWord g, UWord h) {
+  if (call == __NR_execve && path_asked) a = execute_what_is_meant(a, (const HChar **)b);
+  return __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
 }
 
 /* Valgrind sends the signal that ends the program to the process. While another thread is still

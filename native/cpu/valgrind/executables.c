@@ -6,12 +6,15 @@
 #include <elf.h>
 
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 #include "system_call.h"
 
 enum { LINE = 256, LONGEST_PATH = 4096, MOST_SCRIPTS = 5 };
 
+extern Int VG_(cl_exec_fd);
 extern Int VG_(check_executable)(Bool *is_setuid, const HChar *path, Bool allow_setuid);
 
 static Int refused(const HChar *path, Int scripts);
@@ -20,21 +23,29 @@ static Word read_at(Int fd, void *to, UWord size, UWord offset) {
   return xp_system_call(__NR_pread64, fd, (Word)to, (Word)size, (Word)offset);
 }
 
+static Int open_to_read(const HChar *path) {
+  return (Int)xp_system_call(__NR_open, (Word)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
+}
+
 static Int missing(const HChar *path) {
   Bool is_setuid;
   return VG_(check_executable)(&is_setuid, path, True);
 }
 
-/* `line` is what follows "#!"; what the kernel finds no name in is left to the core. */
-static Int script_refused(HChar *line, Int scripts) {
+/* The interpreter in a file's first line; NULL if it is no script, or names none. */
+static HChar *interpreter_in(HChar *line) {
   HChar *end;
-  while (*line == ' ' || *line == '\t') line++;
+  if (line[0] != '#' || line[1] != '!') return NULL;
+  for (line += 2; *line == ' ' || *line == '\t';) line++;
   for (end = line; *end && *end != ' ' && *end != '\t' && *end != '\n';) end++;
-  if (end == line) return 0;
   *end = '\0';
-  Int error = missing(line);
+  return end == line ? NULL : line;
+}
+
+static Int interpreter_refused(const HChar *path, Int scripts) {
+  Int error = missing(path);
   if (error) return error;
-  return scripts < MOST_SCRIPTS ? refused(line, scripts + 1) : VKI_ELOOP;
+  return scripts < MOST_SCRIPTS ? refused(path, scripts + 1) : VKI_ELOOP;
 }
 
 /* A program for another machine, or one whose loader is missing. */
@@ -58,13 +69,13 @@ static Int refused(const HChar *path, Int scripts) {
     HChar line[LINE + 1];
     Elf64_Ehdr elf;
   } head;
-  Int error = 0;
-  Int fd = (Int)xp_system_call(__NR_open, (Word)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
+  HChar *interpreter;
+  Int error = 0, fd = open_to_read(path);
   if (fd < 0) return 0; /* it may be executed but not read */
   VG_(memset)(&head, 0, sizeof head);
   Word size = read_at(fd, head.line, LINE, 0);
-  if (size > 2 && head.line[0] == '#' && head.line[1] == '!')
-    error = script_refused(head.line + 2, scripts);
+  if ((interpreter = interpreter_in(head.line)))
+    error = interpreter_refused(interpreter, scripts);
   else if (size >= (Word)sizeof head.elf && VG_(memcmp)(head.line, ELFMAG, SELFMAG) == 0)
     error = elf_refused(fd, &head.elf);
   xp_system_call(__NR_close, fd, 0, 0, 0);
@@ -72,3 +83,32 @@ static Int refused(const HChar *path, Int scripts) {
 }
 
 Int executable_refused(const HChar *path) { return refused(path, 0); }
+
+/* The kernel's executable of a script is its interpreter. */
+static void interpreter_to(HChar *path) {
+  for (Int scripts = 0; scripts < MOST_SCRIPTS; scripts++) {
+    HChar line[LINE + 1], *interpreter;
+    Int fd = open_to_read(path);
+    if (fd < 0) return;
+    VG_(memset)(line, 0, sizeof line);
+    read_at(fd, line, LINE, 0);
+    xp_system_call(__NR_close, fd, 0, 0, 0);
+    if (!(interpreter = interpreter_in(line))) return;
+    VG_(strcpy)(path, interpreter);
+  }
+}
+
+const HChar *executable_meant(const HChar *path) {
+  static HChar own[LONGEST_PATH];
+  HChar name[64];
+  struct vg_stat tool, that;
+  if (sr_isError(VG_(stat)("/proc/self/exe", &tool)) || sr_isError(VG_(stat)(path, &that)) ||
+      tool.dev != that.dev || tool.ino != that.ino)
+    return path;
+  VG_(snprintf)(name, sizeof name, "/proc/self/fd/%d", VG_(cl_exec_fd));
+  Word length = xp_system_call(__NR_readlink, (Word)name, (Word)own, sizeof own - 1, 0);
+  if (length <= 0) return path;
+  own[length] = '\0';
+  interpreter_to(own);
+  return own;
+}

@@ -9,6 +9,10 @@
  * or loader is missing, or it is for another machine. 0 if there is none. */
 extern Int executable_refused(const HChar *path);
 
+/* The path of the program's own file where `path` leads to the tool's, as /proc/self/exe does in a
+ * process of Valgrind; otherwise `path`. Valid until the next call. */
+extern const HChar *executable_meant(const HChar *path);
+
 /* To be called before each system call of the program. */
 void arguments_watch(UInt call, const UWord *arguments);
 /* The error with which the kernel refuses the arguments and environment of the call that executes
