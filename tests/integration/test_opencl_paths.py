@@ -174,3 +174,18 @@ def test_sycl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
     ran = ran_both_ways([sys.executable, "-c", ARRAYS], tmp_path / "p", extra)
     assert len(ran.process.launches) >= 10
+
+
+def test_a_program_that_ends_before_its_launches(runtime: str, tmp_path: Path) -> None:
+    """GIVEN launches in the queue at exit THEN a timer lets the program end as it does alone, and
+    they have no end; a profile waits for their counts."""
+    program = opencl_program("unfinished", tmp_path)
+    timed, counted = (
+        layered([program], tmp_path / mode, mode, extra={RUNTIME_ENV: runtime})
+        for mode in ("time", "profile")
+    )
+    assert timed.done.returncode == counted.done.returncode == 7
+    assert counted.process.launches["instrumented"].sum() == 21
+    ends = timed.process.launches["dev_end"] > 0
+    assert len(ends) == 21 and ends.iloc[0]
+    assert runtime == "intel" or not ends.all()  # Intel's runtime finishes them itself
