@@ -42,3 +42,24 @@ def test_launches_that_differ_in_each_run(tmp_path: Path) -> None:
     count.write_text("x")
     found = result(tmp_path, f"printf x >>{count}; exec $steps $(wc -c <{count})")
     assert "launches other kernels in each run (" in str(found["unreliable"])
+
+
+def test_launches_that_only_native_runs_have(tmp_path: Path) -> None:
+    """GIVEN a program that launches fewer kernels under the profile THEN the result says whose
+    times include those of the others."""
+    found = result(tmp_path, '[ "$XPUPROF_MODE" = profile ] && n=12 || n=14; exec $steps $n')
+    assert "the native run's times of the profile's slices include 2 slices" in str(
+        found["unreliable"]
+    )
+
+
+def test_a_program_that_keeps_its_results(tmp_path: Path) -> None:
+    """GIVEN a program that launches kernels only the first time THEN there is no result, the reason
+    is named, and the run is partial for `check`."""
+    steps, run = opencl_program("steps", tmp_path), tmp_path / "run"
+    once = f"[ -e {tmp_path}/kept ] || {steps} 12; touch {tmp_path}/kept"
+    done = xpuprof("run", "--cpu", "none", "-o", run, "--", "sh", "-c", once)
+    assert done.returncode == 3
+    assert b"kernels in first and none in profile" in done.stderr
+    assert xpuprof("check", run).returncode == 3
+    assert not (run / "time-0").exists()

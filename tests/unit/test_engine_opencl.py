@@ -9,16 +9,21 @@ import pytest
 
 from xpuprof.engines import native
 from xpuprof.engines.base import GpuOptions
+from xpuprof.engines.choose import choose
+from xpuprof.engines.filters import EVERYTHING
 from xpuprof.engines.gpu import opencl
 from xpuprof.errors import EngineError
 
 
 def test_unknown_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """GIVEN an unknown runtime THEN probe and launch name it and the choices."""
+    """GIVEN an unknown runtime THEN probe and launch name it and the choices, and no run goes on
+    without the engine."""
     monkeypatch.setenv(opencl.RUNTIME_ENV, "amd")
     probe = opencl.OpenCl().probe()
     assert not probe.available
-    assert "choose system or intel" in probe.missing[0]
+    assert "is 'amd'; choose system or intel" in probe.mistake
+    with pytest.raises(EngineError, match="is 'amd'"):
+        choose("none", "auto", EVERYTHING, lambda _: None)
 
 
 def test_no_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

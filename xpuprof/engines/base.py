@@ -31,6 +31,17 @@ class Probe:
     """One sentence: how to get what is missing."""
     details: dict[str, str] = field(default_factory=dict)
     """Versions and paths found, for `doctor` and the manifest."""
+    mistake: str = ""
+    """A sentence: which of the user's settings for the engine is wrong. It is never passed over in
+    silence."""
+
+    @property
+    def lack(self) -> str:
+        """What is wrong, and the remedy; empty when available."""
+        if self.mistake or self.available:
+            return self.mistake
+        remedy = f": {self.advice}" if self.advice else "; see xpuprof doctor"
+        return f"{self.engine} lacks {', '.join(self.missing)}{remedy}"
 
 
 @dataclass(frozen=True)
@@ -114,9 +125,7 @@ class _Named:
         """The probe, if the engine is usable here; else raises EngineError with the remedy."""
         probe = self.probe()
         if not probe.available:
-            missing = ", ".join(probe.missing)
-            remedy = f". To get it: {probe.advice}" if probe.advice else ""
-            raise EngineError(f"{self.side} engine {self.name} lacks {missing}{remedy}")
+            raise EngineError(probe.mistake or f"{self.side} engine {probe.lack}")
         return probe
 
 

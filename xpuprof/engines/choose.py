@@ -110,13 +110,17 @@ def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaO
 
 
 def _candidates(side: type[E], name: str) -> Iterator[E]:
-    """The usable engines, best first. Raises EngineError if a named one is not usable."""
+    """The usable engines, best first. Raises EngineError if a named one is not usable, or a setting
+    of any is wrong."""
     if name == "none":
         return
     if name == "auto":
         for declared in engines(side):
             candidate = declared.kind()
-            if candidate.probe().available:
+            probe = candidate.probe()
+            if probe.mistake:
+                raise EngineError(probe.mistake)
+            if probe.available:
                 yield candidate
         return
     named = engine(side, name).kind()
@@ -145,8 +149,5 @@ def _none_usable(side: type[E], name: str, found: E | None) -> list[str]:
     if name != "auto" or found is not None:
         return []
     suggested = next(declared for declared in engines(side) if declared.suggested)
-    probe = suggested.kind().probe()
-    return [
-        f"the run has no {side.side} engine, since none is usable here; {suggested.name} lacks "
-        f"{', '.join(probe.missing)}: {probe.advice or 'see xpuprof doctor'}"
-    ]
+    lack = suggested.kind().probe().lack
+    return [f"the run has no {side.side} engine, since none is usable here; {lack}"]

@@ -19,8 +19,9 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
     `reason`: why it is partial, if the caller knows.
 
     A run is partial when a signal ended an execution, an execution ended differently from the
-    first, a process left a stream unclosed, an engine or tool failed, the window never opened, or
-    the signal `stop` asked us to end before all executions were done.
+    first or launched nothing where that did, a process left a stream unclosed, an engine or tool
+    failed, the window never opened, or the signal `stop` asked us to end before all executions were
+    done.
     """
     try:
         run = writer.opened()
@@ -34,6 +35,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
                 reason = reason or _failure(execution, process)
             reason = reason or _unclosed(execution) or never_opened(execution.processes)
             reason = reason or none_chosen(execution) or no_process(run, execution)
+            reason = reason or launched_nothing(executions[0], execution)
         if stop is not None:
             reason = reason or f"{signal_name(stop)} asked xpuprof to stop"
     except TraceError as error:
@@ -114,6 +116,21 @@ def none_chosen(execution: Execution) -> str:
     return (
         f"--kernels {spec} chose none of the {seen:,} launches (of {some}), so no kernel was "
         "counted; name launches or kernels of the program"
+    )
+
+
+def launched_nothing(first: Execution, execution: Execution) -> str:
+    """A sentence if the program launched kernels in its first execution and none in this one; else
+    empty."""
+    if execution.record.gpu_engine == "none" or any(p.window for p in execution.processes):
+        return ""
+    before, now = (sum(p.sums.of_launches for p in e.processes) for e in (first, execution))
+    if now or not before:
+        return ""
+    return (
+        f"the program launched {before:,} {'kernels' if before > 1 else 'kernel'} in {first.name} "
+        f"and none in {execution.name}; let it do the same work each time (does it keep its "
+        "results, or read a terminal?)"
     )
 
 

@@ -72,5 +72,4 @@ def _details(engine: Engine[Any], probe: Probe) -> list[str]:
 
 
 def _remedy(engine: Engine[Any], probe: Probe) -> str:
-    advice = f": {probe.advice}" if probe.advice else ""
-    return f"  {engine.name} lacks {', '.join(probe.missing)}{advice}"
+    return f"  {f'{engine.name}: {probe.mistake}' if probe.mistake else probe.lack}"

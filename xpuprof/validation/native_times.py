@@ -95,10 +95,16 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
     else:
         whose = "the program launches other kernels in each run"
         remedy = "fix its input, its seeds and its number of threads"
-    return [
-        f"{whose} ({least.first}), so only {least.matched:,} of the profile's {least.slices:,} "
-        f"slices were matched; {remedy}"
-    ]
+    return [f"{whose} ({least.first}), so {_consequence(least)}; {remedy}"]
+
+
+def _consequence(found: Mismatch) -> str:
+    if found.matched < found.slices:
+        return f"only {found.matched:,} of the profile's {found.slices:,} slices were matched"
+    if more := found.native - found.slices:
+        count = f"{more:,} slices that only it has" if more > 1 else "the slice that only it has"
+        return f"the native run's times of the profile's slices include {count}"
+    return "some times are those of launches of another size"
 
 
 def calls(job: Job) -> list[tuple[int, dict[str, int]]]:

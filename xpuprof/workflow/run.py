@@ -14,7 +14,7 @@ from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, UsageError
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
-from xpuprof.launch.finish import finish, no_process, none_chosen
+from xpuprof.launch.finish import finish, launched_nothing, no_process, none_chosen
 from xpuprof.methods import registry
 from xpuprof.scratch import scratch
 from xpuprof.trace.run import Run
@@ -205,9 +205,10 @@ def _profile(ready: Prepared, last: Ending, say: Say) -> Ending:
 
 def _useless(ready: Prepared, last: Ending) -> str:
     """Why timing the program would be in vain after this profile; empty if it would not."""
-    if not (ready.program.filters.kernels and last.undisturbed):
+    if not last.undisturbed:
         return ""
-    return none_chosen(ready.writer.opened().executions[-1])
+    first, *_, profile = ready.writer.opened().executions
+    return none_chosen(profile) or launched_nothing(first, profile)
 
 
 def _unfinished(run: Run) -> str:

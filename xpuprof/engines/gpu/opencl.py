@@ -203,7 +203,7 @@ class OpenCl(GpuEngine):
         try:
             platforms = _platforms()
         except EngineError as error:
-            return Probe(self.name, False, (str(error),), "")
+            return Probe(self.name, False, mistake=str(error))
         if platforms is None:
             missing.append("the OpenCL loader libOpenCL.so.1")
         elif not any(devices for _, _, devices in platforms):
