@@ -237,6 +237,16 @@ def test_a_program_that_names_its_file_is_the_same_in_every_run(tmp_path: Path) 
     assert (tmp_path / "out").read_bytes() == first
 
 
+def test_debug_information_changes_nothing(device: Any, tmp_path: Path) -> None:
+    """GIVEN programs with loops and variables WHEN built with -g THEN the counted kernels are those
+    of the build without it; the translator gives up on some of that information."""
+    made = []
+    for name, more in (("plain", []), ("debug", ["--options", "-g"])):
+        (tmp_path / name).mkdir()
+        made.append(instrument(KERNELS, tmp_path / name, *features(device), *more, to="spirv"))
+    assert made[0] == made[1]
+
+
 def test_the_compilers_first_error_is_the_reason(tmp_path: Path) -> None:
     """GIVEN programs and options that clang refuses THEN its first error is told, in one line."""
     prefix = "xpuprof-clinst: the kernels do not compile with clang 15: "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare.h"
 
+#include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/Transforms/Utils/Cloning.h>
@@ -132,6 +133,8 @@ void refuse_variables(const llvm::Module &module) {
 }  // namespace
 
 std::vector<llvm::Function *> prepare(llvm::Module &module) {
+  // A program built with -g: nobody debugs its counted kernels, and the translator may give up.
+  llvm::StripDebugInfo(module);
   split_called_kernels(module);
   mark_for_inlining(module);
   // SPIR's layout names no native integers, so InstCombine uses any width, two bits for example,
