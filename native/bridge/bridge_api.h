@@ -81,6 +81,11 @@ typedef struct xp_lanes_row {
   uint64_t launch, instructions;
 } xp_lanes_row;
 
+typedef struct xp_uncounted_row {
+  uint64_t launch;
+  xp_text reason;
+} xp_uncounted_row;
+
 typedef struct xp_device_ldv_row {
   uint64_t launch, accesses, recorded, groups, recorded_groups;
   uint64_t first_pair, n_pairs, flags;
@@ -123,7 +128,8 @@ typedef struct xp_cut_row {
 typedef struct xp_counts {
   uint64_t texts; /* bytes */
   uint64_t metas, programs, kernels, gpu_blocks, launches, completes, stamps, vectors, vector_pairs,
-      grids, run_pairs, launch_grids, copies, hosts, resources, lanes, device_ldvs, windows;
+      grids, run_pairs, launch_grids, copies, hosts, resources, lanes, uncounted, device_ldvs,
+      windows;
   uint64_t images, cpu_blocks, threads, bbvs, bbv_pairs, cuts, ldvs, ldv_pairs;
   uint64_t chunks, bytes, unknown_records;
   uint64_t ended;        /* 1: the last record is END */
@@ -151,6 +157,7 @@ typedef struct xp_arrays {
   xp_host_row *hosts;
   xp_resource_row *resources;
   xp_lanes_row *lanes;
+  xp_uncounted_row *uncounted;
   xp_device_ldv_row *device_ldvs;
   xp_window_row *windows;
   xp_image_row *images;

@@ -409,6 +409,13 @@ static void lanes(xp_decoder *d, record *r) {
   ADD_ROW(d, r, lanes, row);
 }
 
+static void uncounted(xp_decoder *d, record *r) {
+  xp_uncounted_row row;
+  row.launch = known_id(r, d->rows.launches);
+  row.reason = reason(r, d);
+  ADD_ROW(d, r, uncounted, row);
+}
+
 static void window(xp_decoder *d, record *r) {
   xp_window_row row;
   row.launch = varint(r);
@@ -433,6 +440,7 @@ static const reader EVENT_READERS[] = {
     [XP_EV_HOST] = host,
     [XP_EV_RESOURCES] = resources,
     [XP_EV_LANES] = lanes,
+    [XP_EV_UNCOUNTED] = uncounted,
     [XP_EV_LDV] = device_ldv,
     [XP_EV_WINDOW] = window,
     [XP_EV_END] = end_record,

@@ -455,6 +455,17 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
   unlock();
 }
 
+void xpu_launch_uncounted(uint64_t launch, const char *reason) {
+  lock();
+  if (recording()) {
+    xp_body record = body(2 * XP_VARINT_MAX + strlen(reason));
+    xp_put_varint(&record, launch);
+    xp_put_str(&record, reason);
+    put(XP_EV_UNCOUNTED, &record, launch);
+  }
+  unlock();
+}
+
 void xpu_launch_ldv(uint64_t launch, const xpu_ldv *ldv) {
   lock();
   if (recording()) {

@@ -189,3 +189,20 @@ def test_a_program_that_ends_before_its_launches(runtime: str, tmp_path: Path) -
     ends = timed.process.launches["dev_end"] > 0
     assert len(ends) == 21 and ends.iloc[0]
     assert runtime == "intel" or not ends.all()  # Intel's runtime finishes them itself
+
+
+def test_a_launch_that_fails(runtime: str, tmp_path: Path) -> None:
+    """GIVEN a launch that waits for an event which fails THEN it has no counts and the reason, and
+    no time on the device. Intel's runtime calls it complete, but does not stamp its start."""
+    program = opencl_program("failed_launch", tmp_path)
+    timed, counted = (
+        layered([program], tmp_path / mode, mode, extra={RUNTIME_ENV: runtime})
+        for mode in ("time", "profile")
+    )
+    assert timed.done.stdout == counted.done.stdout == b"1\n"
+    launches = timed.process.launches
+    assert (launches["dev_end"] > 0).tolist() == [True, True, False, True, True]
+    if runtime == "system":
+        reasons = counted.process.launches["reason"].tolist()
+        assert reasons == ["", "", "it ended with an error", "", ""]
+        assert counted.process.sums.uninstrumented == {"it ended with an error": 1}

@@ -93,6 +93,10 @@ def resources(number: int, *values: int) -> Record:
     return 11, varints([number, *values]), number
 
 
+def uncounted(number: int, reason: str) -> Record:
+    return 17, varint(number) + text(reason), number
+
+
 def lanes(number: int, instructions: int) -> Record:
     return 12, varints([number, instructions]), number
 

@@ -17,7 +17,7 @@ from xpuprof.cli import check, info
 from xpuprof.errors import TraceError
 from xpuprof.trace.check import INVARIANTS, check_run
 from xpuprof.trace.findings import Violation
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run import Run, create_run
 from xpuprof.workflow.imports import import_
 
 
@@ -84,6 +84,19 @@ def test_sound_runs_of_other_lengths_pass(tmp_path: Path, launches: int) -> None
     assert violations(path) == []
 
 
+def test_a_launch_without_counts_and_the_reason(tmp_path: Path) -> None:
+    """GIVEN an instrumented launch whose counts could not be had THEN nothing is violated, and the
+    reason is known."""
+    events = [traces.uncounted(2, "it failed") if r == traces.launch_grid(2, 0) else r
+              for r in traces.events()]  # fmt: skip
+    path = traces.write_run(tmp_path / "run", events, traces.cpu())
+    assert check_run(path).violations == []
+    process = Run.open(path).profile.processes[0]  # type: ignore[union-attr]
+    assert process.sums.uninstrumented == {"it failed": 1}
+    assert process.launches["reason"].tolist() == ["", "", "it failed"]
+    assert process.slices["instrumented"].tolist() == [True, True, False, True]
+
+
 def test_a_partial_run_is_checked_for_what_it_holds(tmp_path: Path) -> None:
     """GIVEN a run killed within slice 2 after one of its vectors was written THEN there is no
     violation."""
@@ -104,6 +117,8 @@ BROKEN: list[tuple[str, list[Any], list[Any], int | None, int | None]] = [
     ("launch-counts", [(traces.launch_grid(2, 0), None)], [], 2, None),
     ("launch-counts", [(traces.launch_grid(2, 0), traces.launch_grid(1, 1))], [], 1, None),
     ("launch-counts", [(traces.launch_grid(2, 0), traces.launch_grid(2, 1))], [], 2, None),
+    ("launch-counts", [(traces.copy(1, 4096, 1050, 1060, 7), traces.uncounted(2, "it failed"))], [],
+     2, None),
     ("tsc-monotone", [(traces.launch(1, 1, 3000), traces.launch(1, 1, 1500))], [], 1, 0),
     ("tsc-monotone", [], [(traces.cut(1, 3005, 116), traces.cut(1, 2000, 116))], 1, None),
     ("tsc-within-run", [(traces.launch(2, 0, 4000), traces.launch(2, 0, 200_000))], [], 2, None),

@@ -20,6 +20,11 @@ EVENTS = {
     "two counts late": traces.events(5, late=2),
     "cut short": traces.events(5)[:-4],
     "head alone": traces.events(5)[:6],
+    "uncounted": [
+        *(record for record in traces.events(5)[:-1] if record != traces.launch_grid(3, 1)),
+        traces.uncounted(3, "it ended with an error"),
+        traces.end(5, 5),
+    ],
     "none": None,
     "window": [
         traces.meta("window", "begin@end"),

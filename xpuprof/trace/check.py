@@ -35,7 +35,8 @@ INVARIANTS = {
     "that left by _exit with nothing outstanding",
     "launch-numbers": "launches are numbered 0, 1, 2, ...",
     "launch-totals": "launches seen and instrumented match the END record",
-    "launch-counts": "every instrumented launch has exactly one grid, of its own kernel",
+    "launch-counts": "every instrumented launch has exactly one grid, of its own kernel, or a "
+    "reason why it has none",
     "tsc-monotone": "time stamps never go back within a thread",
     "tsc-within-run": "stamps lie between the start and the end of their execution",
     "device-order": "no launch ends on the device before it starts, or completes before its launch",
@@ -267,10 +268,11 @@ class _Events:
         """Walk through the stream."""
         for rows in self._events.chunks(
             *("launches", "completes", "launch_grids", "vectors", "vector_block", "vector_count"),
-            *("grids", "run_vector", "run_length", "device_ldvs"),
+            *("grids", "run_vector", "run_length", "device_ldvs", "uncounted"),
         ):
             self._launches(rows["launches"])
             self._grids(rows)
+            self._counted[rows["uncounted"]["launch"].astype(np.int64)] = False
             self._pairs(rows["launch_grids"])
             self._completes(rows["completes"])
             self._accesses(rows["device_ldvs"])
@@ -372,7 +374,8 @@ class _Events:
             places = range(span.start, span.stop)
             message = "{} launch has {} grids"
             self._found.add("launch-counts", wrong, message, kinds, times, slices=places)
-        totals = (len(self._counted), int(self._counted.sum()))
+        uncounted = self._events.count("uncounted")
+        totals = (len(self._counted), int(self._counted.sum()) + uncounted)
         if stream.ended and totals != stream.end:
             self._found.one(
                 "launch-totals",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import Mask
+from xpuprof.arrays import U64, Mask
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
@@ -24,8 +24,8 @@ from xpuprof.trace.window import find_window
 
 Rows = Mapping[str, npt.NDArray[Any]]
 
-_ENDED = 1 << 7
-"""Extra launch flag: its end is known."""
+_ENDED, _UNCOUNTED = 1 << 7, 1 << 6
+"""Extra launch flags: its end is known; why it has no counts is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class Launches:
 
     def _read(self, events: StreamReader) -> None:
         done = 0
-        for rows in events.chunks("launches", "launch_grids", "completes"):
+        for rows in events.chunks("launches", "launch_grids", "completes", "uncounted"):
             launches = rows["launches"]
             span = slice(done, done + len(launches))
             if not np.array_equal(launches["launch"], np.arange(span.start, span.stop)):
@@ -123,16 +123,20 @@ class Launches:
                     "wrong with xpuprof check, and record the run again"
                 )
             self._kernel[span] = launches["kernel"]
-            self._flags[span] |= (launches["flags"] & ~np.uint32(_ENDED)).astype(np.uint8)
-            self._keep_reasons(events.stream, launches["reason"], done)
+            own = ~np.uint32(_ENDED | _UNCOUNTED)
+            self._flags[span] |= (launches["flags"] & own).astype(np.uint8)
+            self._keep_reasons(events.stream, launches["reason"], launches["launch"])
             done = span.stop
             pairs = rows["launch_grids"]
             self._grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)
             ends = rows["completes"][rows["completes"]["launch"] < len(self)]
             ends = ends[(ends["tsc_host"] != 0) | (ends["dev_end"] != 0)]
             self._flags[ends["launch"].astype(np.int64)] |= np.uint8(_ENDED)
+            bare = rows["uncounted"]
+            self._flags[bare["launch"].astype(np.int64)] |= np.uint8(_UNCOUNTED)
+            self._keep_reasons(events.stream, bare["reason"], bare["launch"])
 
-    def _keep_reasons(self, stream: Stream, reasons: npt.NDArray[Any], first: int) -> None:
+    def _keep_reasons(self, stream: Stream, reasons: npt.NDArray[Any], launches: U64) -> None:
         told = np.flatnonzero(reasons["size"])
         if not len(told):
             return
@@ -143,14 +147,15 @@ class Launches:
             code = self._reasons.setdefault(stream.text(reasons[at]), len(self._reasons))
             if code > np.iinfo(self._reason.dtype).max:
                 self._reason = self._reason.astype(np.uint32)
-            self._reason[first + told[reasons["at"][told] == place]] = code
+            self._reason[launches[told[reasons["at"][told] == place]].astype(np.int64)] = code
 
     def _flagged(self, name: str, span: slice) -> Mask:
         return np.asarray((self._flags[span] & LAUNCH_FLAGS[name]) != 0)
 
     def _whole(self, span: slice) -> Mask:
         """Launches that do not wait for counts."""
-        return (self._grid[span] > 0) | ~self._flagged("INSTRUMENTED", span)
+        known = (self._grid[span] > 0) | ~self._flagged("INSTRUMENTED", span)
+        return np.asarray(known | (self._flags[span] & _UNCOUNTED != 0))
 
     def all_known(self) -> bool:
         """Whether no launch awaits its counts (profile) or its end (timer)."""

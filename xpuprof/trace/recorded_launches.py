@@ -22,7 +22,7 @@ from xpuprof.trace.window import clip_launches
 _SIZES = {"g": "global", "l": "local", "o": "offset"}
 _COMPLETION = {"tsc_complete": "tsc_host", "dev_start": "dev_start", "dev_end": "dev_end"}
 _RESOURCES = ("registers", "local_static", "local_dynamic", "private_bytes")
-_ROWS = ("launches", "launch_grids", "completes", "resources", "lanes")
+_ROWS = ("launches", "launch_grids", "completes", "resources", "lanes", "uncounted")
 
 
 def launches_of(part: Path, size: int, window: Window | None, *, profile: bool) -> pd.DataFrame:
@@ -70,20 +70,23 @@ def _table(events: Stream | None, size: int) -> pd.DataFrame:
             "instrumented": (rows["flags"] & LAUNCH_FLAGS["INSTRUMENTED"]) != 0,
             "left_out": (rows["flags"] & LAUNCH_FLAGS["LEFT_OUT"]) != 0,
             "inside": (rows["flags"] & LAUNCH_FLAGS["OUTSIDE"]) == 0,
-            "reason": _reasons(events, rows["reason"]),
+            "reason": _reasons(events, size),
         },
         copy=False,  # each column is its own
     )
 
 
-def _reasons(events: Stream | None, column: npt.NDArray[Any]) -> pd.Categorical:
-    """Why launches were not instrumented. Few differ, and most are empty."""
-    code, texts = np.zeros(len(column), np.int64), [""]
-    told = np.flatnonzero(column["size"])
-    if events is not None and len(told):
-        _, where, which = np.unique(column["at"][told], return_index=True, return_inverse=True)
-        code[told] = 1 + which
-        texts += events.texts(column[told[where]])
+def _reasons(events: Stream | None, size: int) -> pd.Categorical:
+    """Why launches were not instrumented, or not counted. Few differ, and most are empty."""
+    code, texts = np.zeros(size, np.int64), [""]
+    for table in ("launches", "uncounted"):
+        rows = _of_launches(events, table, size)
+        rows = rows[rows["reason"]["size"] > 0]
+        if events is not None and len(rows):
+            column = rows["reason"]
+            _, where, which = np.unique(column["at"], return_index=True, return_inverse=True)
+            code[rows["launch"].astype(np.int64)] = len(texts) + which
+            texts += events.texts(column[where])
     return name_column(texts, code)
 
 

@@ -27,7 +27,7 @@ from xpuprof.trace.tables import (
 )
 from xpuprof.trace.window import clip
 
-_BY_LAUNCH = {"launches", "launch_grids", "completes", "resources", "lanes"}
+_BY_LAUNCH = {"launches", "launch_grids", "completes", "resources", "lanes", "uncounted"}
 """Tables with a row for each launch, of which only columns are kept."""
 
 

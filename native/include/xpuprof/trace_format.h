@@ -127,6 +127,9 @@ enum xp_event_tag {
    * runtime that is neither launch nor transfer. Its work is not in the vectors, since it is the
    * runtime's. Earlier readers skip it. */
   XP_EV_HOST = 16,
+  /* UNCOUNTED: varint launch, str reason: why an instrumented launch has no grid although the
+   * process went on. Earlier readers skip it. */
+  XP_EV_UNCOUNTED = 17,
 };
 
 enum xp_host {

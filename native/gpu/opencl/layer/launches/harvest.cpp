@@ -47,14 +47,18 @@ bool geometry_from_header(Planned *launch) {
   return true;
 }
 
-// Also moves the launch's recorded accesses to `accesses`.
-void harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses) {
+// Also moves the launch's recorded accesses to `accesses`. False: the counters do not fit the
+// launch.
+bool harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses) {
   Plan &plan = launch->plan;
   Room &room = launch->room;
-  if (plan.counts) return trace_grid(number, *plan.variant, *plan.counts);
+  if (plan.counts) {
+    trace_grid(number, *plan.variant, *plan.counts);
+    return true;
+  }
   const uint64_t *probes = nullptr;
   if (!plan.derived) {
-    if (!room.area || !geometry_from_header(launch)) return;
+    if (!room.area || !geometry_from_header(launch)) return false;
     const uint64_t *local = plan.geometry.local;
     if (!plan.local_known)
       plan.variant->local_sizes->remember(plan.shape, {local[0], local[1], local[2]});
@@ -63,11 +67,12 @@ void harvest_counts(uint64_t number, Planned *launch, RecordedAccesses *accesses
   const InstrumentedKernel &info = *plan.info;
   const WarpClasses &classes = classifier.classify(info, plan.geometry, probes);
   trace_grid(number, *plan.variant, classes);
-  if (!room.recording) return;
+  if (!room.recording) return true;
   accesses->accesses = accesses_of(info, classes);
   accesses->beyond = info.unrecorded != 0;
   accesses->geometry = plan.geometry;
   accesses->recording = std::move(room.recording);
+  return true;
 }
 
 cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
@@ -77,9 +82,11 @@ cl_ulong device_stamp(cl_event event, cl_profiling_info which) {
 }
 
 void take_stamps(const Pending &launch, xpu_completion *completion) {
+  cl_ulong start = device_stamp(launch.event, CL_PROFILING_COMMAND_START);
+  if (!start) return;  // it waited for an event that failed; Intel's runtime calls it complete
   DeviceClock &clock = clocks[launch.queue->device];
   clock.refresh(*launch.queue);
-  completion->tsc_start = clock.ticks(device_stamp(launch.event, CL_PROFILING_COMMAND_START));
+  completion->tsc_start = clock.ticks(start);
   completion->tsc_end = clock.ticks(launch.device_end);
   if (completion->tsc_end) completion->tsc_host = 0;
 }
@@ -147,8 +154,12 @@ void harvest(Pending *launch) {
   bool recorded = instrumented && instrumented->room.recording;
   if (takes_stamps(*launch) && complete) quietly([&] { take_stamps(*launch, &completion); });
   RecordedAccesses accesses;
+  bool counted = false;
   if (complete && instrumented)
-    quietly([&] { harvest_counts(launch->launch, instrumented, &accesses); });
+    quietly([&] { counted = harvest_counts(launch->launch, instrumented, &accesses); });
+  if (instrumented && !counted)
+    xpu_launch_uncounted(launch->launch,
+                         complete ? "its counts could not be read" : "it ended with an error");
   xpu_kernel_complete(&completion);
   if (recorded) recording_finished(*launch->queue->device, launch->launch, std::move(accesses));
   next.clReleaseEvent(launch->event);
