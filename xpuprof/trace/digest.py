@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import U64, Mask
+from xpuprof.arrays import U32, U64, Mask
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
@@ -104,6 +104,7 @@ class Launches:
         self._kernel = np.zeros(size, np.min_scalar_type(kernels))
         self._flags = np.zeros(size, np.uint8)
         self._grid = np.zeros(size, np.min_scalar_type(grids + 1))
+        self._turns = 0
         self._reason = np.zeros(0, np.uint16)
         self._reasons: dict[str, int] = {"": 0}
         if events:
@@ -126,6 +127,7 @@ class Launches:
             own = ~np.uint32(_ENDED | _UNCOUNTED)
             self._flags[span] |= (launches["flags"] & own).astype(np.uint8)
             self._keep_reasons(events.stream, launches["reason"], launches["launch"])
+            self._turns ^= _turns(launches["launch"], launches["thread"])
             done = span.stop
             pairs = rows["launch_grids"]
             self._grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)
@@ -222,6 +224,7 @@ class Launches:
             of_slices=chosen.finished,
             of_launches=size,
             unfinished=len(self) - size,
+            turns=self._turns,
             openings=len(chosen.window.openings) if chosen.window else 0,
             reasons={text: int(n) for text, n in zip(self._reasons, reasons, strict=True) if n},
             kernels=kernels,
@@ -235,6 +238,14 @@ class Launches:
             used, times = np.unique(own[own > 0], return_counts=True)
             uses[used.astype(np.int64) - 1] += times.astype(np.uint32)
         return uses
+
+
+def _turns(launches: U64, threads: U32) -> int:
+    """See Sums. Threads are numbered from 1 by their first launch."""
+    other = threads > 1
+    mixed = (launches[other] << np.uint64(20) ^ threads[other]) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(32)), initial=0))
 
 
 def _with_grids(sums: Sums, events: StreamReader, launches: Launches, chosen: _Chosen) -> Sums:

@@ -19,13 +19,17 @@ from xpuprof.trace.sequence import first_difference
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.align import Alignment, align_processes
 
+FEW = 0.01
+"""Share of launches by other threads that does not matter."""
+
 
 @dataclass(frozen=True)
 class Mismatch:
     """How a native run's launches differ from the profile's."""
 
     first: str
-    """The first slice that differs, as in the profile and as in the native run."""
+    """The first slice that differs, as in the profile and as in the native run; empty if only the
+    threads that launched them do."""
     matched: int
     slices: int
     native: int
@@ -71,7 +75,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
     job = job_of(native, profiled.keys if profiled.several else ())
     times = job.times()
     if calls(job) == calls(profiled):
-        return times, None
+        return times, _turns(profiled, job)
     found = align_processes(profiled.slices, job.slices)
     matched = int((found.match >= 0).sum())
     if not matched:
@@ -85,9 +89,9 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
 def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
     """A sentence on the native runs' mismatches, one entry per run: whose they are, the first, and
     the remedy."""
-    differing = [mismatch for mismatch in found if mismatch]
+    differing = [mismatch for mismatch in found if mismatch and mismatch.first]
     if not differing:
-        return []
+        return _other_turns([mismatch for mismatch in found if mismatch])
     least = min(differing, key=lambda mismatch: mismatch.matched)
     if len(found) > 1 and len(set(differing)) == 1 and len(differing) == len(found):
         whose = "the program launches other kernels under the profile than natively"
@@ -96,6 +100,28 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
         whose = "the program launches other kernels in each run"
         remedy = "fix its input, its seeds and its number of threads"
     return [f"{whose} ({least.first}), so {_consequence(least)}; {remedy}"]
+
+
+def _turns(profiled: Job, native: Job) -> Mismatch | None:
+    """Which launches other threads made, if more than FEW."""
+    pairs = list(zip(profiled.processes, native.processes, strict=True))
+    if all(one.sums.turns == other.sums.turns for one, other in pairs):
+        return None
+    launches = [[p.recording.launches()["thread"].to_numpy() for p in pair] for pair in pairs]
+    same = sum(int((one == other).sum()) for one, other in launches)
+    total = sum(len(one) for one, _ in launches)
+    return Mismatch("", same, total, total) if total - same > FEW * total else None
+
+
+def _other_turns(found: Sequence[Mismatch]) -> list[str]:
+    if not found:
+        return []
+    share = 100 * (1 - min(found, key=lambda own: own.matched).matched / found[0].slices)
+    return [
+        "threads of the program launch kernels in another order in each run: another thread than "
+        f"in the profile ended {share:.0f} % of the slices, whose times may be those of other "
+        "work; let one thread launch, or let the threads take turns"
+    ]
 
 
 def _consequence(found: Mismatch) -> str:
