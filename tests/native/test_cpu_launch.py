@@ -45,10 +45,10 @@ def test_a_program_that_cannot_be_started(engine: CpuEngine, tmp_path: Path, cas
     assert (done.returncode, done.stdout, done.stderr) == (0, alone.stdout, alone.stderr)
 
 
-@pytest.mark.parametrize("how", ["self", "number", "thread", "spawn", "vfork"])
+@pytest.mark.parametrize("how", ["self", "number", "thread", "spawn", "vfork", "named"])
 def test_a_program_that_executes_its_own_file(engine: CpuEngine, tmp_path: Path, how: str) -> None:
     """GIVEN a program that executes its own file by the kernel's name for it, /proc/self/exe THEN
-    it is that file, and not the engine's."""
+    it is that file, and not the engine's, with the name that it gives."""
     line = [build("cpu_itself"), how]
     alone = run_text(line)
     done = profile(engine, line, tmp_path / "p").process

@@ -66,6 +66,8 @@ class CpuOptions:
     """The value of `--window`; empty: count from start to end."""
     processes: tuple[str, ...] = ()
     """Count only processes of these programs (globs); empty: all."""
+    program_name: str = ""
+    """What the program finds as argv[0], if the engine would give it its path (`valgrind`)."""
     cold_runtime: bool = False
     """Whether the device runtime starts and compiles under the engine's translator: most of that
     code runs a little (`dynamorio` then builds no traces)."""

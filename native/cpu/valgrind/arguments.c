@@ -46,6 +46,14 @@ static Int measure(Addr list, SizeT *total) {
   return 0;
 }
 
+const HChar *arguments_first(void) {
+  enum { LONGEST_PATH = PAGE };
+  if (!arguments_at || !can_read(arguments_at)) return "";
+  Addr first = *(const Addr *)arguments_at;
+  SizeT length = first ? length_of(first) : 0;
+  return length && length <= LONGEST_PATH ? (const HChar *)first : "";
+}
+
 static SizeT room(void) {
   enum { STACK = 3 };
   struct vki_rlimit limit;

@@ -9,6 +9,7 @@
 #include "images_left_alone.h"
 #include "libvex.h"
 #include "native_kernels.h"
+#include "program_name.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -106,7 +107,7 @@ static Bool may_execute_tool(void) {
 /* The launcher's, the tool's and Valgrind's variables; generous, since too little ends the program.
  */
 static SizeT size_of_own_arguments(void) {
-  enum { AROUND = 4096 };
+  enum { AROUND = 8192 };
   SizeT size = AROUND;
   for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++)
     size += VG_(strlen)(*(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i)) + 1 + sizeof(HChar *);
@@ -147,8 +148,12 @@ extern SysRes __wrap_vgPlain_do_syscall(UWord, UWord, UWord, UWord, UWord, UWord
                                         UWord);
 
 static UWord execute_what_is_meant(UWord path, const HChar **arguments) {
+  const HChar **options = arguments;
   while (*arguments && *arguments != path_asked) arguments++;
-  if (*arguments) *arguments = executable_meant(path_asked);
+  if (*arguments) {
+    program_name_pass(options, arguments);
+    *arguments = executable_meant(path_asked);
+  }
   return path == (UWord)path_asked ? (UWord)executable_meant(path_asked) : path;
 }
 

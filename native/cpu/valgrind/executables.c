@@ -84,6 +84,12 @@ static Int refused(const HChar *path, Int scripts) {
 
 Int executable_refused(const HChar *path) { return refused(path, 0); }
 
+Bool executable_is_script(void) {
+  HChar mark[2] = {0, 0};
+  return read_at(VG_(cl_exec_fd), mark, sizeof mark, 0) == sizeof mark && mark[0] == '#' &&
+         mark[1] == '!';
+}
+
 /* The kernel's executable of a script is its interpreter. */
 static void interpreter_to(HChar *path) {
   for (Int scripts = 0; scripts < MOST_SCRIPTS; scripts++) {

@@ -13,8 +13,13 @@ extern Int executable_refused(const HChar *path);
  * process of Valgrind; otherwise `path`. Valid until the next call. */
 extern const HChar *executable_meant(const HChar *path);
 
+/* Whether the program's own file is a script. */
+extern Bool executable_is_script(void);
+
 /* To be called before each system call of the program. */
 void arguments_watch(UInt call, const UWord *arguments);
+/* The first argument of that call, if it is not longer than a path; else empty. */
+const HChar *arguments_first(void);
 /* The error with which the kernel refuses the arguments and environment of the call that executes
  * `path`, or 0; `more` bytes are added to them. */
 Int arguments_refused(const HChar *path, SizeT more);

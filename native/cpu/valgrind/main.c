@@ -5,6 +5,7 @@
 #include "executables.h"
 #include "instrument.h"
 #include "native_kernels.h"
+#include "program_name.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
@@ -96,12 +97,14 @@ static void forked_child(ThreadId tid) {
 }
 
 static Bool parse(const HChar *argument) {
+  if (program_name_take(argument)) return True;
   return argument[0] == '-' && argument[1] == '-' && option_take(argument + 2);
 }
 
 static void usage(void) {
   VG_(printf)
   ("    --xpuprof-dir=DIR         execution folder; cpu.xpt goes to DIR/<host>-<pid>/\n"
+   "    --program-name=NAME       what the program finds as argv[0], if its path is not shorter\n"
    "    --supervisor=PID          the process whose parent is PID always gets a part\n"
    "    --memory=no|yes           LRU stack distances of data accesses, by slice and thread\n"
    "    --include-image=GLOB      count only these images (path, or file name); repeatable\n"
@@ -115,6 +118,13 @@ static void usage(void) {
 }
 
 static void nothing_more(void) {}
+
+static void first_instruction(ThreadId tid) {
+  static Bool started;
+  if (!started) program_name_give(tid);
+  started = True;
+  thread_first_instruction(tid);
+}
 
 static void pre_options(void) {
   VG_(details_name)("xpuprof");
@@ -133,7 +143,7 @@ static void pre_options(void) {
   VG_(track_start_client_code)(thread_runs);
   VG_(track_stop_client_code)(kernels_left);
   VG_(track_pre_thread_ll_create)(thread_created);
-  VG_(track_pre_thread_first_insn)(thread_first_instruction);
+  VG_(track_pre_thread_first_insn)(first_instruction);
   VG_(track_pre_thread_ll_exit)(thread_exits);
   VG_(atfork)(NULL, NULL, forked_child);
 }

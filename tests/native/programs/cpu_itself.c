@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes its own file by one of the kernel's names for it: `cpu_itself HOW`. */
+/* Executes its own file by one of the kernel's names for it, or gives itself another name:
+ * `cpu_itself HOW`. */
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdio.h>
@@ -16,9 +17,10 @@ int main(int argc, char **argv) {
   int status = 0;
   if (!strcmp(how, "again")) {
     if (readlink("/proc/self/exe", own, sizeof own - 1) < 0) return 9;
-    printf("%s of %d: %s\n", argv[2], argc, own);
+    printf("%s: %s of %d: %s\n", argv[0], argv[2], argc, own);
     return 5;
   }
+  if (!strcmp(how, "named")) again[0] = "-another";
   if (!strcmp(how, "number")) snprintf(name, sizeof name, "/proc/%d/exe", getpid());
   if (!strcmp(how, "thread")) strcpy(name, "/proc/thread-self/exe");
   if (!strcmp(how, "spawn")) {

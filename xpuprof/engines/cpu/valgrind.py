@@ -63,6 +63,7 @@ class Valgrind(CpuEngine):
             raise EngineError(
                 "the run directory's path is too long for valgrind; name another output folder"
             )
+        started = startable(argv)
         command = [
             str(native_file(LAUNCHER)),
             "--tool=xpuprof",
@@ -76,6 +77,7 @@ class Valgrind(CpuEngine):
             f"--log-file={str(folder).replace('%', '%%')}/valgrind-%p.log",
             f"--xpuprof-dir={folder}",
             f"--supervisor={os.getpid()}",
+            f"--program-name={options.program_name if started == list(argv) else ''}",
             f"--clock={clock.source()}",
             *_translations(),
             *(f"--{name}={value}" for name, value in cpu_settings(options)),
@@ -84,7 +86,7 @@ class Valgrind(CpuEngine):
             "VALGRIND_LIB": str(native_file(TOOL).parent),
             "HWLOC_COMPONENTS": _without_x86(os.environ.get("HWLOC_COMPONENTS", "")),
         }
-        return [*command, "--", *startable(argv)], environment
+        return [*command, "--", *started], environment
 
 
 def _translations() -> list[str]:
