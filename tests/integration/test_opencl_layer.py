@@ -97,7 +97,8 @@ def test_profile_sees_and_instruments_every_launch(cases: Path, tmp_path: Path, 
 @pytest.mark.parametrize("timer", ["sync", "async"])
 @pytest.mark.parametrize("case", ["threads", "events", "infos", "forks", "no_finish", "contexts"])
 def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: Timer) -> None:
-    """GIVEN a program WHEN timed THEN its output is unchanged and every launch has its stamps."""
+    """GIVEN a program WHEN timed THEN its output is unchanged and every launch has its stamps, but
+    for those that it leaves unfinished: nothing waits for these."""
     native = natively([cases, case])
     before = tsc()
     ran = layered([cases, case], tmp_path / "t", "time", timer)
@@ -107,6 +108,9 @@ def test_timer_sees_every_launch(cases: Path, tmp_path: Path, case: str, timer: 
     assert len(launches) == LAUNCHES[case]
     ends = launches["dev_end" if timer == "async" else "tsc_complete"].to_numpy().astype(np.int64)
     error = int(ran.process.meta.get("clock_error_ticks", 0))  # of device stamps
+    if (case, timer) == ("no_finish", "async"):
+        ends = ends[ends > 0]
+        launches = launches.iloc[: len(ends)]  # one queue, in order
     assert (ends > launches["tsc_run"].to_numpy().astype(np.int64) - error).all()
     assert (ends > before - error).all() and (ends < after + error).all()
 

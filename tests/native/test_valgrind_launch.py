@@ -84,6 +84,16 @@ def test_setuid_program_runs_natively(open_path: Path, behind: list[str]) -> Non
 
 
 @needs_root
+def test_setuid_program_with_fixed_arguments(open_path: Path) -> None:
+    """GIVEN a setuid program, executed with arguments in memory that cannot be written, of which
+    the first is its path THEN it runs as it does alone."""
+    line = [build("cpu_exec_error"), setuid_id(open_path)]
+    done = profile(Valgrind(), line, execution(open_path))
+    assert (done.process.returncode, done.process.stderr) == (0, "")
+    assert done.process.stdout == run_text(line).stdout
+
+
+@needs_root
 def test_setuid_child_is_noted_in_the_log(open_path: Path) -> None:
     """GIVEN a child that is a setuid program THEN it runs natively, the parent is profiled."""
     program = setuid_id(open_path)

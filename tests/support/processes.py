@@ -27,6 +27,9 @@ class MadeUp:
     def launches(self) -> pd.DataFrame:
         return self.made.slices.iloc[:-1]
 
+    def launch_threads(self) -> npt.NDArray[np.uint32]:
+        return np.ones(len(self.made.slices) - 1, np.uint32)
+
     def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
         pass
 

@@ -138,6 +138,28 @@ def test_parquet(run: Path, tmp_path: Path) -> None:
     export(run, "--format", "parquet", "-o", tmp_path / "t", "--force")
 
 
+def many_kernels(number: int) -> list[traces.Record]:
+    """A launch of each of so many kernels."""
+    made = [traces.program(0), *(traces.kernel(i, 0, f"k{i}", [5]) for i in range(number))]
+    made += [traces.launch(i, i, traces.START + 100 * (i + 1)) for i in range(number)]
+    return [*made, traces.end(number, number)]
+
+
+def test_parquet_of_processes_with_few_and_many_kernels(tmp_path: Path) -> None:
+    """GIVEN a process with two kernels and one with 200 THEN one table holds both."""
+    pytest.importorskip("pyarrow")
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    record = {"name": "profile", "role": "profile", "cpu_engine": "none", "gpu_engine": "made-up"}
+    folder = writer.begin_execution({**record, "timer": ""})
+    for number, kernels in ((7, 2), (8, 200)):
+        traces.write_process(folder / f"h-{number}", many_kernels(kernels), None)
+    writer.end_execution("profile", traces.RESULT)
+    writer.finish("complete")
+    export(tmp_path / "run", "--format", "parquet", "-o", tmp_path / "t")
+    names = pd.read_parquet(tmp_path / "t/launches.parquet")["kernel"].tolist()
+    assert names == ["k0", "k1", *(f"k{i}" for i in range(200))]
+
+
 def test_command(run: Path, tmp_path: Path) -> None:
     _, answer = export(run, "--format", "macsim", "-o", tmp_path / "m", "--json")
     assert json.loads(answer)["files"] == [f"{tmp_path}/m", f"{tmp_path}/m.weights.csv"]

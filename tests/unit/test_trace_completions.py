@@ -38,11 +38,12 @@ def read(path: Path, launches: int = 5) -> list[int]:
     return ticks.tolist()
 
 
-def test_kept_completions_are_those_decoded(tmp_path: Path) -> None:
+def test_completions_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = stream(tmp_path / "p")
-    assert read(path) == read(path) == EXPECTED
-    assert len(completions._kept) == 1
     assert read(path, 3) == EXPECTED[:3]
+    assert read(path) == EXPECTED
+    monkeypatch.delattr(completions, "_decode")
+    assert (read(path), read(path, 3)) == (EXPECTED, EXPECTED[:3])
 
 
 def test_another_stream_in_its_place_is_decoded(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaO
     found = driver()
     if found is None or not found.devices:
         return found, []
-    gpus = [engine for engine in _candidates(GpuEngine, "auto") if engine.in_cuda_driver]
-    hosts: list[CpuEngine | None] = [None, *_candidates(CpuEngine, "auto")]
+    gpus = [engine for engine in _available(GpuEngine) if engine.in_cuda_driver]
+    hosts: list[CpuEngine | None] = [None, *_available(CpuEngine)]
     return found, [
         CudaOutcome(cpu.name if cpu else "none", gpu.name, carries(cpu, gpu, found, say))
         for gpu in gpus
@@ -110,14 +110,12 @@ def cuda_outcomes(say: Callable[[str], None]) -> tuple[Driver | None, list[CudaO
 
 
 def _candidates(side: type[E], name: str) -> Iterator[E]:
-    """The usable engines, best first. Raises EngineError if a named one is not usable, or a setting
-    of any is wrong."""
+    """The usable engines, best first. Raises EngineError if a named one is not usable, or if on the
+    way to the one that is taken a setting is wrong."""
     if name == "none":
         return
     if name == "auto":
-        for declared in engines(side):
-            candidate = declared.kind()
-            probe = candidate.probe()
+        for candidate, probe in _probed(side):
             if probe.mistake:
                 raise EngineError(probe.mistake)
             if probe.available:
@@ -126,6 +124,17 @@ def _candidates(side: type[E], name: str) -> Iterator[E]:
     named = engine(side, name).kind()
     named.usable()
     yield named
+
+
+def _probed(side: type[E]) -> Iterator[tuple[E, Probe]]:
+    """Every engine of a side, best first."""
+    for declared in engines(side):
+        candidate = declared.kind()
+        yield candidate, candidate.probe()
+
+
+def _available(side: type[E]) -> list[E]:
+    return [candidate for candidate, probe in _probed(side) if probe.available]
 
 
 def _carried(

@@ -36,6 +36,7 @@ def fill_completions(path: Path, ticks: I64) -> None:
     version = _version(path, len(ticks))
     if version in _kept:
         _kept[version].read_into(ticks)
+        _kept.move_to_end(version)
         return
     ended = _decode(path, ticks)
     if not ended or len(ticks) < WORTH_KEEPING or time.time_ns() - version[-1] < _SETTLED_NS:

@@ -35,6 +35,8 @@ class Digest:
     complete: bool
     window: Window | None
     sums: Sums
+    turns: int
+    """See Process."""
 
 
 def digest(
@@ -63,7 +65,7 @@ def digest(
         sums = _with_grids(sums, events, launches, chosen)
     if cpu:
         sums = added(sums, _cpu_sums(cpu, chosen))
-    return Digest(closed, chosen.window, sums)
+    return Digest(closed, chosen.window, sums, launches.turns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,8 @@ class Launches:
         self._kernel = np.zeros(size, np.min_scalar_type(kernels))
         self._flags = np.zeros(size, np.uint8)
         self._grid = np.zeros(size, np.min_scalar_type(grids + 1))
-        self._turns = 0
+        self.turns = 0
+        """See Process."""
         self._reason = np.zeros(0, np.uint16)
         self._reasons: dict[str, int] = {"": 0}
         if events:
@@ -127,7 +130,7 @@ class Launches:
             own = ~np.uint32(_ENDED | _UNCOUNTED)
             self._flags[span] |= (launches["flags"] & own).astype(np.uint8)
             self._keep_reasons(events.stream, launches["reason"], launches["launch"])
-            self._turns ^= _turns(launches["launch"], launches["thread"])
+            self.turns ^= _turns(launches["launch"], launches["thread"])
             done = span.stop
             pairs = rows["launch_grids"]
             self._grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)
@@ -224,7 +227,6 @@ class Launches:
             of_slices=chosen.finished,
             of_launches=size,
             unfinished=len(self) - size,
-            turns=self._turns,
             openings=len(chosen.window.openings) if chosen.window else 0,
             reasons={text: int(n) for text, n in zip(self._reasons, reasons, strict=True) if n},
             kernels=kernels,
@@ -241,7 +243,7 @@ class Launches:
 
 
 def _turns(launches: U64, threads: U32) -> int:
-    """See Sums. Threads are numbered from 1 by their first launch."""
+    """See Process. Threads are numbered from 1 by their first launch."""
     other = threads > 1
     mixed = (launches[other] << np.uint64(20) ^ threads[other]) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -92,15 +92,20 @@ class Job:
         processes have a column `process`, the index in the job."""
         if not self.several:
             return self.processes[0].slices
-        from xpuprof.trace.name_columns import joined  # loads pandas; times and sums do without
-
-        whole = joined([p.slices.assign(process=i) for i, p in enumerate(self.processes)])
-        return whole.assign(slice=np.arange(len(whole)))
+        return slices_of(self.processes)
 
     def times(self) -> F64:
         """float64[slices], seconds. Raises TraceError when a stamp is missing."""
         times = [slice_times(self.execution, p, own=self.own_lives) for p in self.processes]
         return times[0] if len(times) == 1 else np.concatenate(times)
+
+
+def slices_of(processes: Sequence[Process]) -> pd.DataFrame:
+    """The slices of several processes; see Job."""
+    from xpuprof.trace.name_columns import joined  # loads pandas; times and sums do without
+
+    whole = joined([process.slices.assign(process=i) for i, process in enumerate(processes)])
+    return whole.assign(slice=np.arange(len(whole)))
 
 
 def job_of(execution: Execution, like: Sequence[Key] = ()) -> Job:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import I64
+from xpuprof.arrays import I64, U32
 from xpuprof.errors import TraceError
 from xpuprof.trace.completions import STAMPS, fill_completions
 from xpuprof.trace.digest import digest
@@ -93,7 +93,7 @@ def process_of(
     texts |= {f"cpu_{key}": text for key, text in (cpu.stream.meta() if cpu else {}).items()}
     meta = process_meta(texts, part.name)
     streams = _Streams(part, role, found.sums, found.window)
-    return Process(part.name, meta, found.complete, found.sums, streams, found.window)
+    return Process(part.name, meta, found.complete, found.sums, streams, found.window, found.turns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,17 @@ class _Streams:
 
         size, profile = self.sums.of_launches, self.role == "profile"
         return launches_of(self.part, size, self.window, profile=profile)
+
+    def launch_threads(self) -> U32:
+        threads, done = np.zeros(self.sums.of_launches, np.uint32), 0
+        if not (self.part / FILES[EVENTS]).exists():
+            return threads
+        with StreamReader(self.part / FILES[EVENTS], EVENTS) as events:
+            for rows in events.chunks("launches"):
+                own = rows["launches"]["thread"][: len(threads) - done]
+                threads[done : done + len(own)] = own
+                done += len(own)
+        return threads
 
     def fill_completions(self, ticks: I64) -> None:
         path = self.part / FILES[EVENTS]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
@@ -67,4 +68,7 @@ class SpilledArray:
         """The array, into one of its length."""
         done, room = 0, values.view(np.uint8).data
         while done < values.nbytes:
-            done += os.preadv(self._file, [room[done:]], done)
+            read = os.preadv(self._file, [room[done:]], done)
+            if not read:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), tempfile.gettempdir())
+            done += read

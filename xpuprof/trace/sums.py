@@ -64,8 +64,6 @@ class Sums:
     of_launches: int = 0
     unfinished: int = 0
     """Launches recorded after the last finished slice."""
-    turns: int = 0
-    """A number for the order in which threads launched, equal for equal orders; 0 if one did."""
     openings: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     """Unintended uninstrumented launches, by reason; empty where counts were never read."""

@@ -186,6 +186,10 @@ class Recording(Protocol):
         """See `Process.launches`."""
         ...
 
+    def launch_threads(self) -> U32:
+        """uint32[launches of the whole process]: which thread made each, from 1 by first launch."""
+        ...
+
     def fill_completions(self, ticks: npt.NDArray[np.int64]) -> None:
         """The completion of each launch of the whole process (boundaries.py); 0 unknown."""
         ...
@@ -214,6 +218,8 @@ class Process:
     recording: Recording
     window: Window | None = None
     """Set if the tables cover a window (`--window`)."""
+    turns: int = 0
+    """A number for the order in which threads launched, equal for equal orders; 0 if one did."""
 
     @property
     def rank(self) -> int | None:

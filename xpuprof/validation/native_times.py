@@ -104,12 +104,15 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
 
 def _turns(profiled: Job, native: Job) -> Mismatch | None:
     """Which launches other threads made, if more than FEW."""
-    pairs = list(zip(profiled.processes, native.processes, strict=True))
-    if all(one.sums.turns == other.sums.turns for one, other in pairs):
-        return None
-    launches = [[p.recording.launches()["thread"].to_numpy() for p in pair] for pair in pairs]
-    same = sum(int((one == other).sum()) for one, other in launches)
-    total = sum(len(one) for one, _ in launches)
+    same = total = 0
+    for pair in zip(profiled.processes, native.processes, strict=True):
+        launches = min(process.sums.of_launches for process in pair)
+        total += launches
+        if pair[0].turns == pair[1].turns:
+            same += launches
+        else:
+            one, other = (process.recording.launch_threads()[:launches] for process in pair)
+            same += int((one == other).sum())
     return Mismatch("", same, total, total) if total - same > FEW * total else None
 
 
@@ -130,7 +133,7 @@ def _consequence(found: Mismatch) -> str:
     if more := found.native - found.slices:
         count = f"{more:,} slices that only it has" if more > 1 else "the slice that only it has"
         return f"the native run's times of the profile's slices include {count}"
-    return "some times are those of launches of another size"
+    return "some slices were matched with those of other kernels"
 
 
 def calls(job: Job) -> list[tuple[int, dict[str, int]]]:

@@ -137,6 +137,7 @@ def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:
         if name in slices
     }
     kernels = pd.DataFrame(columns)
+    kernels.index = kernels.index.astype(str)
     if metric in kernels:
         kernels["share"] = kernels[metric] / kernels[metric].sum()
     by = next((name for name in (metric, "gpu_instructions") if name in kernels), "calls")

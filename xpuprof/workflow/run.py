@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from xpuprof.engines.base import Ahead, GpuOptions, Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
-from xpuprof.errors import InputError, UsageError
+from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, launched_nothing, no_process, none_chosen
@@ -207,7 +207,10 @@ def _useless(ready: Prepared, last: Ending) -> str:
     """Why timing the program would be in vain after this profile; empty if it would not."""
     if not last.undisturbed:
         return ""
-    first, *_, profile = ready.writer.opened().executions
+    try:
+        first, *_, profile = ready.writer.opened().executions
+    except TraceError as error:
+        return str(error)
     return none_chosen(profile) or launched_nothing(first, profile)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from xpuprof.arrays import F64, I64
 from xpuprof.clustering.allocation_by_times import SliceTimes
@@ -27,7 +26,7 @@ from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.joined_times import join, profiled
 from xpuprof.trace.kinds import Key, LaunchSequence
-from xpuprof.trace.processes import labels_of
+from xpuprof.trace.processes import labels_of, slices_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import joined_sequences, launch_sequence
 from xpuprof.trace.tables import Process
@@ -90,9 +89,7 @@ class DistributedSlices:
     def at_hand(self) -> SliceProfile:
         """All processes read into this process."""
         processes = [source.process() for source in self.sources]
-        tables = [process.slices.assign(process=i) for i, process in enumerate(processes)]
-        joined = pd.concat(tables, ignore_index=True)
-        table = joined.assign(slice=np.arange(len(joined)))
+        table = slices_of(processes)
         profile = from_processes(table, processes, self.times, self.name)
         return replace(profile, repeats=self.repeats)
 

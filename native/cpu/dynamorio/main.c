@@ -113,8 +113,14 @@ static bool runs_natively(void *drcontext) {
   return true;
 }
 
-/* The kernel's name for a process's executable means DynamoRIO's own file here. DynamoRIO knows
- * that of some such names. */
+/* What the program gave in place of the path that we set, while it executes a program. */
+static struct {
+  void *drcontext;
+  reg_t path;
+} asked;
+
+/* The kernel's name for a process's executable means DynamoRIO's own file here. DynamoRIO itself
+ * handles only some of these names. */
 static void execute_what_is_meant(void *drcontext) {
   static char own[PATH_MAX];
   struct stat tool, that;
@@ -126,7 +132,20 @@ static void execute_what_is_meant(void *drcontext) {
     return;
   dr_snprintf(own, sizeof own, "%s", main->full_path ? main->full_path : "");
   dr_free_module_data(main);
-  if (own[0]) dr_syscall_set_param(drcontext, 0, (reg_t)own);
+  if (!own[0]) return;
+  asked.drcontext = drcontext;
+  asked.path = (reg_t)path;
+  dr_syscall_set_param(drcontext, 0, (reg_t)own);
+}
+
+/* A call that fails leaves its arguments as they were. */
+static void not_executed(void *drcontext) {
+  dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_INTEGER};
+  if (asked.drcontext != drcontext) return;
+  asked.drcontext = NULL;
+  dr_get_mcontext(drcontext, &registers);
+  registers.xdi = asked.path;
+  dr_set_mcontext(drcontext, &registers);
 }
 
 /* A process that kills itself has no exit event, but ends here too. */
@@ -157,7 +176,9 @@ static bool before_call(void *drcontext, int number) {
       return true;
     case SYS_execve:
       execute_what_is_meant(drcontext);
-      return !runs_natively(drcontext);
+      if (!runs_natively(drcontext)) return true;
+      not_executed(drcontext);
+      return false;
     case SYS_rt_sigaction:
       if (!thread_is_off(drcontext))
         natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
@@ -178,6 +199,7 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
+  if (number == SYS_execve) not_executed(drcontext);
   if (number != SYS_clone && number != SYS_clone3) return;
   if ((long)dr_syscall_get_result(drcontext) >= 0) return;
   thread_not_created(of_call(drcontext, number).stack);

@@ -141,25 +141,27 @@ Bool __wrap_vgPlain_should_we_trace_this_child(const HChar *path, const HChar **
   return trace;
 }
 
-/* A program is executed by its path, or by the launcher with that path among the arguments. */
+/* A program that runs natively is executed by its path and with its own arguments, which may lie in
+ * memory that cannot be written; another by the launcher, with that path among ours. */
 extern SysRes __real_vgPlain_do_syscall(UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
                                         UWord);
 extern SysRes __wrap_vgPlain_do_syscall(UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord,
                                         UWord);
 
 static UWord execute_what_is_meant(UWord path, const HChar **arguments) {
-  const HChar **options = arguments;
-  while (*arguments && *arguments != path_asked) arguments++;
-  if (*arguments) {
-    program_name_pass(options, arguments);
-    *arguments = executable_meant(path_asked);
-  }
-  return path == (UWord)path_asked ? (UWord)executable_meant(path_asked) : path;
+  const HChar **at = arguments;
+  if (path == (UWord)path_asked) return (UWord)executable_meant(path_asked);
+  while (*at && *at != path_asked) at++;
+  if (!*at) return path;
+  program_name_pass(arguments, at);
+  *at = executable_meant(path_asked);
+  return path;
 }
 
 SysRes __wrap_vgPlain_do_syscall(UWord call, UWord a, UWord b, UWord c, UWord d, UWord e, UWord f,
                                  UWord g, UWord h) {
   if (call == __NR_execve && path_asked) a = execute_what_is_meant(a, (const HChar **)b);
+  if (call == __NR_execve) path_asked = NULL;
   return __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
 }
 

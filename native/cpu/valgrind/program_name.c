@@ -6,7 +6,6 @@
 #include "program_name.h"
 
 #include "executables.h"
-#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_machine.h"

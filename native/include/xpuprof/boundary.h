@@ -127,7 +127,7 @@ XPU_API void xpu_launch_resources(uint64_t launch, const xpu_resources *resource
 XPU_API void xpu_kernel_complete(const xpu_completion *completion);
 /* The launch's vectors, once read back. Identical grids are stored once. */
 XPU_API void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid);
-/* Instead: why they cannot be had. */
+/* Or, in place of counts, the reason why there are none. */
 XPU_API void xpu_launch_uncounted(uint64_t launch, const char *reason);
 /* The launch's instructions, each counted once for every work-item that executed it. */
 XPU_API void xpu_launch_lanes(uint64_t launch, uint64_t lane_instructions);

@@ -35,7 +35,9 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, frame in every_table(run, selection):
-            table = pa.Table.from_pandas(frame, preserve_index=False)
+            # A dictionary's type would depend on how many names the first process has.
+            texts = dict.fromkeys(frame.select_dtypes("category").columns, "str")
+            table = pa.Table.from_pandas(frame.astype(texts), preserve_index=False)
             if name not in writers:
                 paths[name] = folder / f"{name}.parquet"
                 refuse_existing(paths[name], force)
