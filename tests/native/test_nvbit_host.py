@@ -117,6 +117,17 @@ def test_thread_level_counts_are_an_option(program: Path, tmp_path: Path) -> Non
         assert int((found * weights[own]).sum()) == expected
 
 
+def test_a_launch_whose_counts_cannot_be_read_says_so(program: Path, tmp_path: Path) -> None:
+    """GIVEN an event that the driver does not record, so that nobody knows when its launch is over
+    WHEN run THEN that launch has the reason in place of its counts, and no other."""
+    ran = run(program, tmp_path / "t", 3, FAKE_FAILING_EVENT="20")
+    told = ran.stream["uncounted"]
+    assert ran.stream.texts(told["reason"]) == ["its counts could not be read"]
+    counted = ran.stream["launch_grids"]["launch"].tolist()
+    assert sorted([*counted, *told["launch"].tolist()]) == list(range(LAUNCHES))
+    assert ran.stream.meta()["launches_not_read"] == "1"
+
+
 def test_a_launch_beyond_the_memory_limit_says_what_it_needs(program: Path, tmp_path: Path) -> None:
     """GIVEN a limit below what one launch needs WHEN it is launched THEN it runs uninstrumented,
     the reason gives bytes and remedy, and the vectors of all others are exact."""

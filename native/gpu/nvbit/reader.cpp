@@ -43,10 +43,7 @@ void Reader::add(Flight flight, CUstream stream) {
       cuEventRecord(flight.done, stream) == CUDA_SUCCESS;
   cuCtxPopCurrent_v2(&popped);
   std::unique_lock<std::mutex> hold(lock_);
-  if (!recorded) { /* nobody will know when it is over; its buffer may be in use */
-    lost_++;
-    return;
-  }
+  if (!recorded) return lose(flight); /* nobody will know when it is over; its buffer is in use */
   const bool idle = in_flight_.empty();
   in_flight_.push_back(std::move(flight));
   unread_++;
@@ -116,12 +113,16 @@ void Reader::read(std::deque<Flight> *flights) {
   read_.notify_all();
 }
 
+void Reader::lose(const Flight &flight) {
+  lost_++;
+  xpu_launch_uncounted(flight.launch, "its counts could not be read");
+}
+
 void Reader::publish(const Flight &flight, const Reading &reading) {
   strays_ += reading.strays;
   if (!reading.whole || reading.strays) { /* no vectors rather than wrong ones */
     std::lock_guard<std::mutex> hold(lock_);
-    lost_++;
-    return;
+    return lose(flight);
   }
   const WarpClasses &classes = reading.classes;
   xpu_grid grid = {};

@@ -48,6 +48,7 @@ class Reader {
   void run();
   void take(std::deque<Flight> *flights);
   void read(std::deque<Flight> *flights);
+  void lose(const Flight &flight); /* under the lock */
   void publish(const Flight &flight, const Reading &reading);
   void start();
 

@@ -234,6 +234,8 @@ CUresult cuEventCreate(CUevent *event, unsigned) {
   return *event = reinterpret_cast<CUevent>(new int(0)), CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent event, CUstream) {
+  static int failing = atoi(getenv("FAKE_FAILING_EVENT") ?: "0"); /* this call, from 1 */
+  if (failing && !--failing) return CUDA_ERROR_OUT_OF_MEMORY;
   return *reinterpret_cast<int *>(event) = ++events_recorded, CUDA_SUCCESS;
 }
 CUresult cuEventSynchronize(CUevent event) {

@@ -226,8 +226,14 @@ void Counters::went(Flight *flight) {
   if (!counted) return did_not_go(flight);
   if (take_event(flight))
     flights_.push_back(std::move(*flight));
-  else
-    lost_ += counted; /* their buffer, too: it may be in use */
+  else /* their buffer is lost, too: it may be in use */
+    std::for_each(flight->launches.begin(), flight->launches.end(), [&](auto &one) { lose(one); });
+}
+
+void Counters::lose(const Launch &launch) {
+  if (!launch.is_counted()) return;
+  lost_++;
+  xpu_launch_uncounted(launch.number, "its counts could not be read");
 }
 
 void Counters::did_not_go(Flight *flight) {
@@ -318,13 +324,14 @@ bool Counters::read(const Flight &flight, const Launch &launch) {
 void Counters::landed(Flight *flight, bool whole) {
   CUcontext popped;
   if (flight->standing) {
-    lost_ += !add_up(flight, whole) || !read(*flight, flight->launches[0]);
+    if (!add_up(flight, whole) || !read(*flight, flight->launches[0])) lose(flight->launches[0]);
   } else {
     driver.cuCtxPushCurrent_v2(flight->context);
     const std::set<CUdeviceptr> lost = out_of_step(*flight);
     for (const Launch &launch : flight->launches)
-      lost_ += launch.is_counted() &&
-               (!whole || lost.count(launch.kernel.slot) || !read(*flight, launch));
+      if (launch.is_counted() &&
+          (!whole || lost.count(launch.kernel.slot) || !read(*flight, launch)))
+        lose(launch);
     driver.cuCtxPopCurrent_v2(&popped);
   }
   if (Device *device = device_of(flight->context)) device->events.push_back(flight->done);
@@ -371,7 +378,7 @@ void Counters::forget(CUdevice device) {
 void Counters::forget(CUcontext context) {
   auto is_its = [&](const Flight &flight) {
     if (flight.context != context) return false;
-    for (const Launch &launch : flight.launches) lost_ += launch.is_counted();
+    for (const Launch &launch : flight.launches) lose(launch);
     return true;
   };
   flights_.erase(std::remove_if(flights_.begin(), flights_.end(), is_its), flights_.end());

@@ -151,6 +151,7 @@ class Counters {
   const uint64_t *rows_of(const Flight &flight, const Launch &launch, uint64_t first, uint64_t n);
   bool read(const Flight &flight, const Launch &launch);
   void landed(Flight *flight, bool whole);
+  void lose(const Launch &launch);
 
   const uint64_t limit_;
   std::map<CUcontext, Device> devices_;

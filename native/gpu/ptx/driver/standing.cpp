@@ -191,7 +191,7 @@ void Counters::stood(Flight *flight) {
     return;
   }
   standing.warps = 0; /* the next launch begins afresh; the copy may be in use */
-  lost_++;
+  lose(flight->launches[0]);
   mark(&slot, flight->stream);
   flight->standing.reset();
 }
