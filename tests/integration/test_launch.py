@@ -57,6 +57,10 @@ def test_ending_and_output_are_the_programs(
         assert own.startswith(b"xpuprof: no result in ") and own.count(b"\n") == 1
     else:
         assert (ours.returncode, ours.stderr) == (native.returncode, native.stderr)
+    for execution in Run.open(tmp_path / "run").executions:
+        record, number = execution.record, max(-native.returncode, 0)
+        assert (record.exit_code, record.signal or 0) == (max(native.returncode, -1), number)
+        assert record.tsc_end > record.tsc_start > 0
 
 
 def test_a_program_without_kernels_gives_no_result(endings: Path, tmp_path: Path) -> None:

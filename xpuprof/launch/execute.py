@@ -130,8 +130,8 @@ def _execute(
             argv = program.argv
             if cpu:
                 cold = program.gpu is not None and not program.gpu.runtime_is_native()
-                name = program.name or argv[0]
-                options = replace(filters.cpu_options(), program_name=name, cold_runtime=cold)
+                typed = program.name or argv[0]
+                options = replace(filters.cpu_options(), program_name=typed, cold_runtime=cold)
                 argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
                 environment |= more | {_ENV_TRANSLATED: cpu.name}
             if tool:

@@ -206,9 +206,8 @@ class RunWriter:
 
     def amend(self, name: str, values: Mapping[str, Any]) -> None:
         """Change an execution's record."""
-        for record in self.manifest["executions"]:
-            if record["name"] == name:
-                record |= values
+        (record,) = (own for own in self.manifest["executions"] if own["name"] == name)
+        record |= values
         self.save()
 
     def finish(self, status: str, reason: str = "") -> None:
