@@ -86,12 +86,9 @@ def candidates_of(
             chosen = within[_firsts(part[within])]
             d2 = tie = np.zeros(len(members), np.int64)
         best = np.empty(len(chosen), CANDIDATE)
-        best["cluster"], best["position"], best["slice"] = (
-            cluster,
-            position[chosen],
-            members[chosen],
-        )
-        best["part"], best["distance2"], best["tie"] = part[chosen], d2[chosen], tie[chosen]
+        best["cluster"], best["part"] = cluster, part[chosen]
+        best["distance2"], best["tie"] = d2[chosen], tie[chosen]
+        best["position"], best["slice"] = position[chosen], members[chosen]
         found.append(best)
     return np.concatenate(found)
 

@@ -25,14 +25,13 @@ def program_of(slices: pd.DataFrame, images: pd.DataFrame, manifest: Mapping[str
     """
     named = images[images["path"].astype(bool)] if len(images) else images
     files = {Image(str(row["path"]), str(row["build_id"])) for row in named.to_dict("records")}
+    programs = slices["program"].unique() if "program" in slices else ()
     return Program(
         tuple(str(argument) for argument in manifest.get("argv", [])),
         str(manifest.get("cwd", "")),
         dict(manifest.get("environment", {})),
         tuple(sorted(files | _program_image(manifest))),
-        tuple(sorted(filter(None, map(str, slices["program"].unique()))))
-        if "program" in slices
-        else (),
+        tuple(sorted(filter(None, map(str, programs)))),
     )
 
 

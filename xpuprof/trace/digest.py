@@ -127,8 +127,8 @@ class Launches:
                     "wrong with xpuprof check, and record the run again"
                 )
             self._kernel[span] = launches["kernel"]
-            own = ~np.uint32(_ENDED | _UNCOUNTED)
-            self._flags[span] |= (launches["flags"] & own).astype(np.uint8)
+            flags = launches["flags"] & ~np.uint32(_ENDED | _UNCOUNTED)
+            self._flags[span] |= flags.astype(np.uint8)
             self._keep_reasons(events.stream, launches["reason"], launches["launch"])
             self.turns ^= _turns(launches["launch"], launches["thread"])
             done = span.stop

@@ -13,13 +13,13 @@ import pandas as pd
 from xpuprof.arrays import I64
 from xpuprof.trace.layout import EVENTS, LAUNCH_FLAGS, TABLES
 from xpuprof.trace.name_columns import name_column
-from xpuprof.trace.recorded_slices import AXES, calls
+from xpuprof.trace.recorded_slices import AXES, SIZES, calls
 from xpuprof.trace.recorded_tables import kernel_table
 from xpuprof.trace.streams import FILES, Stream, read_stream
 from xpuprof.trace.tables import Window
 from xpuprof.trace.window import clip_launches
 
-_SIZES = {"g": "global", "l": "local", "o": "offset"}
+_SIZES = SIZES | {"o": "offset"}
 _COMPLETION = {"tsc_complete": "tsc_host", "dev_start": "dev_start", "dev_end": "dev_end"}
 _RESOURCES = ("registers", "local_static", "local_dynamic", "private_bytes")
 _ROWS = ("launches", "launch_grids", "completes", "resources", "lanes", "uncounted")

@@ -18,7 +18,8 @@ from xpuprof.trace.pieces import pieces
 from xpuprof.trace.streams import Stream, StreamReader
 
 AXES = ("x", "y", "z")
-_SIZES = {"g": "global", "l": "local"}
+SIZES = {"g": "global", "l": "local"}
+"""Prefix of the columns, and the launch's field."""
 _DIRECTIONS = ("to_device", "to_host", "within")
 
 
@@ -46,7 +47,7 @@ class SliceColumns:
         kernels = events.count("kernels") if events else 0
         own = cls(
             np.zeros(launches, np.min_scalar_type(kernels)),
-            {prefix + axis: np.zeros(slices, np.int64) for prefix in _SIZES for axis in AXES},
+            {prefix + axis: np.zeros(slices, np.int64) for prefix in SIZES for axis in AXES},
             np.zeros(slices, np.uint64),
             np.ones(slices, bool),
             np.zeros(slices, bool),
@@ -66,7 +67,7 @@ class SliceColumns:
             span = slice(done, done + len(launches))
             done = span.stop
             self.kernel[span] = launches["kernel"]
-            for prefix, field in _SIZES.items():
+            for prefix, field in SIZES.items():
                 for column, axis in enumerate(AXES):
                     self.sizes[prefix + axis][span] = launches[field][:, column]
             self.instrumented[span] = launches["flags"] & LAUNCH_FLAGS["INSTRUMENTED"] != 0

@@ -207,8 +207,7 @@ class Recording(Protocol):
 @dataclass(frozen=True, eq=False)
 class Process:
     """One process's part of an execution, or its requested window. Its sums and stamps are read
-    chunk by chunk; its tables, and that of its launches, are decoded on first use and
-    then kept."""
+    chunk by chunk; its tables, and that of its launches, are decoded on first use and then kept."""
 
     name: str
     meta: ProcessMeta

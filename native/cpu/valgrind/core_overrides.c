@@ -160,8 +160,10 @@ static UWord execute_what_is_meant(UWord path, const HChar **arguments) {
 
 SysRes __wrap_vgPlain_do_syscall(UWord call, UWord a, UWord b, UWord c, UWord d, UWord e, UWord f,
                                  UWord g, UWord h) {
-  if (call == __NR_execve && path_asked) a = execute_what_is_meant(a, (const HChar **)b);
-  if (call == __NR_execve) path_asked = NULL;
+  if (call == __NR_execve) {
+    if (path_asked) a = execute_what_is_meant(a, (const HChar **)b);
+    path_asked = NULL;
+  }
   return __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
 }
 

@@ -32,10 +32,12 @@ static Int missing(const HChar *path) {
   return VG_(check_executable)(&is_setuid, path, True);
 }
 
+static Bool is_script(const HChar *start) { return start[0] == '#' && start[1] == '!'; }
+
 /* The interpreter in a file's first line; NULL if it is no script, or names none. */
 static HChar *interpreter_in(HChar *line) {
   HChar *end;
-  if (line[0] != '#' || line[1] != '!') return NULL;
+  if (!is_script(line)) return NULL;
   for (line += 2; *line == ' ' || *line == '\t';) line++;
   for (end = line; *end && *end != ' ' && *end != '\t' && *end != '\n';) end++;
   *end = '\0';
@@ -85,9 +87,9 @@ static Int refused(const HChar *path, Int scripts) {
 Int executable_refused(const HChar *path) { return refused(path, 0); }
 
 Bool executable_is_script(void) {
-  HChar mark[2] = {0, 0};
-  return read_at(VG_(cl_exec_fd), mark, sizeof mark, 0) == sizeof mark && mark[0] == '#' &&
-         mark[1] == '!';
+  HChar start[2] = {0, 0};
+  read_at(VG_(cl_exec_fd), start, sizeof start, 0);
+  return is_script(start);
 }
 
 /* The kernel's executable of a script is its interpreter. */

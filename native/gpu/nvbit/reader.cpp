@@ -115,7 +115,7 @@ void Reader::read(std::deque<Flight> *flights) {
 
 void Reader::lose(const Flight &flight) {
   lost_++;
-  xpu_launch_uncounted(flight.launch, "its counts could not be read");
+  xpu_launch_uncounted(flight.launch, XPU_REASON_NOT_READ);
 }
 
 void Reader::publish(const Flight &flight, const Reading &reading) {

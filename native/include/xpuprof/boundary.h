@@ -44,6 +44,8 @@ extern "C" {
 /* Reasons why a launch deliberately has no vectors. The runtime recognises their text. */
 #define XPU_REASON_LEFT_OUT "left out by --kernels"
 #define XPU_REASON_OUTSIDE "outside the window"
+/* For `xpu_launch_uncounted`. */
+#define XPU_REASON_NOT_READ "its counts could not be read"
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
 enum xpu_client_request {

@@ -233,7 +233,7 @@ void Counters::went(Flight *flight) {
 void Counters::lose(const Launch &launch) {
   if (!launch.is_counted()) return;
   lost_++;
-  xpu_launch_uncounted(launch.number, "its counts could not be read");
+  xpu_launch_uncounted(launch.number, XPU_REASON_NOT_READ);
 }
 
 void Counters::did_not_go(Flight *flight) {

@@ -158,8 +158,7 @@ void harvest(Pending *launch) {
   if (complete && instrumented)
     quietly([&] { counted = harvest_counts(launch->launch, instrumented, &accesses); });
   if (instrumented && !counted)
-    xpu_launch_uncounted(launch->launch,
-                         complete ? "its counts could not be read" : "it ended with an error");
+    xpu_launch_uncounted(launch->launch, complete ? XPU_REASON_NOT_READ : "it ended with an error");
   xpu_kernel_complete(&completion);
   if (recorded) recording_finished(*launch->queue->device, launch->launch, std::move(accesses));
   next.clReleaseEvent(launch->event);
