@@ -97,6 +97,10 @@ def uncounted(number: int, reason: str) -> Record:
     return 17, varint(number) + text(reason), number
 
 
+def host(kind: int, size: int, start: int, end: int) -> Record:
+    return 16, bytes([kind]) + varint(size) + u64(start) + u64(end), None
+
+
 def lanes(number: int, instructions: int) -> Record:
     return 12, varints([number, instructions]), number
 

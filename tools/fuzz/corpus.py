@@ -17,10 +17,27 @@ from xpuprof.trace.streams import FILES
 MAGIC = b"XPI1"
 
 
+EVENTS: list[traces.Record] = [
+    *traces.events(5)[:-1],
+    traces.window(0, True, traces.START, "begin"),
+    traces.resources(1, 32, 1024, 0, 16),
+    traces.lanes(1, 128),
+    traces.device_ldv(1, [(0, 7), (63, 2)], 20, 10, (4, 2), 1),
+    traces.host(2, 4096, traces.START, traces.END),
+    traces.uncounted(2, "it failed"),
+    traces.end(5, 5),
+]
+CPU: list[traces.Record] = [
+    *traces.cpu(6)[:-1],
+    traces.ldv(2, 0, [(1, 9), (63, 4)]),
+    traces.cpu(6)[-1],
+]
+
+
 def streams() -> list[bytes]:
-    """Streams of the tests' small runs; the leading byte is for the target `stream`."""
+    """Streams of a small run; the leading byte is for the target `stream`."""
     with tempfile.TemporaryDirectory() as folder:
-        run = traces.write_run(Path(folder) / "run", traces.events(5), traces.cpu(6))
+        run = traces.write_run(Path(folder) / "run", EVENTS, CPU)
         return [
             bytes([first]) + path.read_bytes()
             for number, name in enumerate(FILES.values())

@@ -20,6 +20,7 @@
   TABLE(hosts, hosts)               \
   TABLE(resources, resources)       \
   TABLE(lanes, lanes)               \
+  TABLE(uncounted, uncounted)       \
   TABLE(device_ldvs, device_ldvs)   \
   TABLE(windows, windows)           \
   TABLE(images, images)             \
