@@ -18,7 +18,7 @@ int main(void) {
   check(clSetKernelArg(turn, 1, sizeof turns, &turns));
   check(clEnqueueNDRangeKernel(queue, turn, 1, NULL, &items, NULL, 0, NULL, NULL));
   check(clFinish(queue));
-  turns = 100000;
+  turns = 10000;
   check(clSetKernelArg(turn, 1, sizeof turns, &turns));
   for (int i = 0; i < 20; i++)
     check(clEnqueueNDRangeKernel(queue, turn, 1, NULL, &items, NULL, 0, NULL, NULL));
