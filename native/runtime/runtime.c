@@ -29,7 +29,6 @@ static struct {
   int lock;
   int ready; /* configuration was read */
   xp_writer events;
-  int process; /* pid that `events` belongs to */
   uint64_t launches, instrumented;
   uint32_t programs, kernels;
   uint32_t *kernel_blocks; /* per kernel: number of blocks */
@@ -171,7 +170,6 @@ static void open_stream(void) {
   if (!fork_handler) fork_handler = !pthread_atfork(0, 0, after_fork_in_child);
   if (xp_writer_open(&bus.events, &xp_linux, &settings.place, XP_STREAM_EVENTS)) return;
   reset_tables();
-  bus.process = getpid();
   put_meta_number("pid", (uint64_t)getpid());
   put_meta_number("ppid", (uint64_t)getppid());
   gethostname(host, sizeof host - 1);

@@ -57,6 +57,7 @@ static uint32_t tree_sum(const xp_stack *s, uint32_t slot) {
 /* Rebuilds the table from the front and the lines in slots. */
 static void rebuild_table(xp_stack *s) {
   s->heap->release(s->table);
+  s->table = 0;
   if (!new_table(s, s->table_room)) return;
   for (uint32_t i = 0; i < s->front_used; i++)
     *find(s, s->front[i]) = (xp_stack_entry){s->front[i] + 1, 0};

@@ -165,6 +165,7 @@ static int open_chunk(xp_writer *w, uint64_t record) {
   if (!error) error = xp_file_take(&w->file, head);
   if (error) return error;
   w->crc = ~0u;
+  w->has_slice = 0;
   w->chunk = (struct xp_chunk_header *)(w->file.window + (w->chunk_offset - start));
   w->end = w->file.window + head;
   w->room = size - PAGE - head;
@@ -220,9 +221,9 @@ void xp_writer_put(xp_writer *w, uint8_t tag, const xp_body *body, uint64_t slic
   }
   append(w, tag, body);
   if (slice != XP_NO_SLICE) {
-    if (w->chunk->last_slice == 0 && w->chunk->first_slice == 0) w->chunk->first_slice = slice;
-    if (slice < w->chunk->first_slice) w->chunk->first_slice = slice;
+    if (!w->has_slice || slice < w->chunk->first_slice) w->chunk->first_slice = slice;
     if (slice > w->chunk->last_slice) w->chunk->last_slice = slice;
+    w->has_slice = 1;
   }
   /* x86 keeps the order of stores: a reader that sees the length sees the record. */
   __atomic_store_n(&w->chunk->length, (uint64_t)(w->end - (uint8_t *)(w->chunk + 1)),

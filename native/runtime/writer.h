@@ -25,6 +25,7 @@ typedef struct xp_writer {
   uint8_t *end;                  /* after the open chunk's last complete record */
   uint64_t room;                 /* bytes left in the open chunk */
   uint32_t crc;                  /* of the open chunk, carried along: sealing takes no time */
+  int has_slice;                 /* a record of the open chunk refers to one */
 } xp_writer;
 
 /* A record's body under construction. Fixed room; `overflow` is set instead of writing past it. */

@@ -73,6 +73,17 @@ def test_a_shorter_kernel_moves_the_critical_path_to_the_other_device() -> None:
     assert found.waiting == pytest.approx(1.0 + 0.5 + 1.0)
 
 
+def test_a_kernel_without_length_keeps_whom_it_waits_for() -> None:
+    """GIVEN a kernel of length 0 after another, and one that starts as a later one of length 0 ends
+    WHEN the first kernel gets shorter THEN both move with it."""
+    rows = [("a", 0, 1, 0.0, 10.0), ("b", 0, 1, 11.0, 11.0), ("c", 0, 1, 12.0, 15.0)]
+    found = timeline(every_slice(3), order_of(rows, 15.0), np.array([5.0, 0.0, 3.0]))
+    assert found.makespan.value == pytest.approx(10.0)
+    rows = [("a", 0, 1, 0.0, 10.0), ("b", 0, 2, 12.0, 15.0), ("c", 0, 3, 12.0, 12.0)]
+    found = timeline(every_slice(3), order_of(rows, 15.0), np.array([5.0, 3.0, 0.0]))
+    assert found.makespan.value == pytest.approx(10.0)
+
+
 def test_a_kernel_waits_for_the_one_before_it_on_its_stream() -> None:
     """GIVEN a long first kernel WHEN the kernel that ended last before the third is on the other
     stream THEN the third still does not overtake the first."""

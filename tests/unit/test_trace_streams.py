@@ -70,6 +70,15 @@ def test_literal_cpu_stream(tmp_path: Path) -> None:
     assert stream.end == (1, 901)
 
 
+@pytest.mark.parametrize("slices", [[0, 1, 4], [3, 2], [0]])
+def test_a_chunk_tells_its_slices(tmp_path: Path, slices: list[int]) -> None:
+    """GIVEN records of slices, the first one among them THEN the chunk's header has their range."""
+    path = tmp_path / "x.xpt"
+    traces.write_stream(path, CPU, [traces.meta("a", "b"), *(traces.cut(i, 1, 1) for i in slices)])
+    header = struct.unpack_from("<IHHIIQQQ", path.read_bytes())
+    assert header[-2:] == (min(slices), max(slices))
+
+
 def test_unknown_tags_are_skipped(tmp_path: Path) -> None:
     payload = b"\x0e\x03abc" + b"\x04\x02\x00\x09" + b"\x63\x00"
     stream = read(tmp_path, chunk(payload))

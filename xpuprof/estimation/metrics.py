@@ -22,7 +22,7 @@ from xpuprof.estimation.intervals import estimate, estimate_ratio
 from xpuprof.selection.selection import Selection
 
 _RATE = re.compile(
-    r"(^|[._ ])(ipc|cpi|mpki|occupancy|l\d_bw|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
+    r"(^|[._ ])(ipc|cpi|mpki|occupancy|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
     r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|throughput|bandwidth"
     r"|percent|average|avg|::mean|[%/]"
     r"|(^|[._ ])([gt]flops|frequency|temperature)($|[._: ])"

@@ -132,6 +132,19 @@ class _Replayed:
         return float(self.ends.max())
 
 
+def _last_ended(kernels: I64, start: F64, end: F64) -> I64:
+    """For each of the kernels (in the order of their start): the one before it that ended last
+    before its start, or NOBODY. One without length, which ends as it starts, is after itself."""
+    number = np.r_[kernels, kernels]
+    is_end = np.repeat([False, True], len(kernels))
+    order = np.lexsort((is_end, number, np.r_[start, end]))
+    newest = np.maximum.accumulate(np.where(is_end[order], np.arange(len(order)), -1))
+    found = np.where(newest >= 0, number[order[newest]], NOBODY)
+    last = np.empty(len(order), dtype=np.int64)
+    last[order] = found
+    return last[: len(kernels)]
+
+
 @dataclass(frozen=True, eq=False)
 class _Waits:
     """Whom each kernel waits for: `after`, the kernel that ended last before its start, and then
@@ -148,11 +161,7 @@ class _Waits:
         after, before = np.full(count, NOBODY), np.full(count, NOBODY)
         for process in np.unique(order.process).tolist():
             own = np.flatnonzero(order.process == process)
-            by_end = own[np.argsort(order.end[own], kind="stable")]
-            place = np.searchsorted(order.end[by_end], order.start[own], side="right") - 1
-            after[own] = np.where(place >= 0, by_end[np.maximum(place, 0)], NOBODY)
-        # A kernel without length may end as it starts: it cannot wait for itself or a later one.
-        after = np.where(after < np.arange(count), after, NOBODY)
+            after[own] = _last_ended(own, order.start[own], order.end[own])
         last: dict[tuple[int, int, int], int] = {}
         queues = zip(
             order.process.tolist(), order.device.tolist(), order.stream.tolist(), strict=True

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xpuprof.errors import UsageError
 from xpuprof.methods.declaration import AT_LEAST_1, Method, Option
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.design import Design
@@ -23,9 +24,11 @@ def select(
 
     Default: the first tenth. The rest of the run is assumed to behave alike, so every multiplier is
     slices / n. Deterministic: `seed` is only recorded. Raises NeedsError when `instructions` is
-    given and the profile has no instruction counts.
+    given and the profile has no instruction counts, UsageError with both options.
     """
     count = len(profile)
+    if n is not None and instructions is not None:
+        raise UsageError("first-n takes n or instructions, not both")
     if instructions is not None:
         done = np.cumsum(profile.require_instructions("first-n"))
         n = int(np.searchsorted(done, instructions)) + 1

@@ -40,7 +40,6 @@ def select(
     *,
     seed: int = 0,
     target: float = 0.05,
-    thresholds: tuple[float, ...] = THRESHOLDS,
 ) -> Selection:
     """Select one launch per cluster, the nearest to its centre.
 
@@ -54,7 +53,7 @@ def select(
     tree = linkage(points, method="complete") if len(points) > 1 else None
 
     def clusterings() -> Iterator[tuple[float, I64, I64]]:
-        for threshold in sorted(thresholds, reverse=True):
+        for threshold in sorted(THRESHOLDS, reverse=True):
             groups = np.zeros(len(points), dtype=np.int64)
             if tree is not None:
                 groups = fcluster(tree, threshold, criterion="distance")

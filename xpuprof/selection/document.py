@@ -36,7 +36,6 @@ OLDEST_SUPPORTED = min(VERSIONS)
 _WIDTH = 120
 LARGEST = 1 << 31
 """Bytes of a selection file; labels of 10^8 slices take about 10^8 bytes."""
-_HEADER = ("format", "version", "checksum")
 
 
 def write_text(text: str, path: str | Path, force: bool) -> None:

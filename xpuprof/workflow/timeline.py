@@ -86,8 +86,9 @@ def _imported(run: Path) -> tuple[Order, F64]:
     table = source.table()
     if "start" not in table or "gpu_time" not in source.metrics:
         raise InputError(
-            f"{run} does not tell when its kernels started: only timelines do (nsys, kineto); "
-            "import the recording again if an earlier version imported it"
+            f"{run} does not tell when its kernels started: only timelines do (nsys, kineto, "
+            "rocprofv3, rocpd, mgpusim, chakra); import the recording again if an earlier version "
+            "imported it"
         )
     time = np.asarray(source.column("gpu_time"), dtype=np.float64)
     whole = np.asarray(source.column("time"), dtype=np.float64)

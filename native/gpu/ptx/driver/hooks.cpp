@@ -56,16 +56,17 @@ class Inside {
   Inside() {
     ours = true;
     xpu_api_enter();
-    driver.cuThreadExchangeStreamCaptureMode(&mode_);
+    is_relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
   }
   ~Inside() {
-    driver.cuThreadExchangeStreamCaptureMode(&mode_);
+    if (is_relaxed_) driver.cuThreadExchangeStreamCaptureMode(&mode_);
     xpu_api_leave();
     ours = false;
   }
 
  private:
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool is_relaxed_; /* not before cuInit */
 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
