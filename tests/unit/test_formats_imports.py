@@ -103,6 +103,26 @@ def test_nsys_innermost_range(tmp_path: Path) -> None:
     assert table["range"].tolist() == ["step", "outer", ""]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = NULL",
+    ],
+    ids=["absent", "empty"],
+)
+def test_nsys_ranges_of_kernels_without_a_process(tmp_path: Path, change: str) -> None:
+    """GIVEN an export that does not name the kernels' process WHEN it has NVTX ranges THEN the
+    launching call tells each kernel's range."""
+    source = nsight(tmp_path / "a.sqlite", [(100, 200, 0, 7, 1, PID), (400, 450, 0, 7, 2, PID)])
+    with sqlite3.connect(source) as database:
+        database.execute(f"INSERT INTO NVTX_EVENTS VALUES (70, 95, 59, NULL, {PID | 1}, 4)")
+        database.execute(change)
+    run = imported(nsys.load, source, tmp_path / "run")
+    assert run.table()["range"].tolist() == ["step", "", ""]
+    np.testing.assert_allclose(run.column("api_time")[:2], 10e-9)
+
+
 def test_nsys_bad_sources(tmp_path: Path) -> None:
     text = tmp_path / "a.sqlite"
     text.write_text("SQLite format 3\0 but not really" * 40)

@@ -73,11 +73,12 @@ def load(source: Source, writer: ImportWriter) -> None:
             source.refuse(f"has no table StringIds; make it again with {REMEDY}")
         _check(database)
         names = database.names("SELECT id, value FROM StringIds")
-        ranges = _Ranges(database, names)
+        processes = _processes(source, database)
+        ranges = _Ranges(database, names, _launched(processes[0][0]))
         writer.units |= {"api_time": "s", "queue_time": "s"}
         writer.properties["devices"] = _devices(database)
         timeline = Timeline(source, writer)
-        for process, first, last in _processes(source, database):
+        for process, first, last in processes:
             begin, end = _span(database, first, last)
             timeline.begin(0.0)
             for rows in _chunks(_kernels(database, process)):
@@ -137,23 +138,26 @@ def _span(database: Database, first: int, last: int) -> tuple[int, int]:
 
 
 def _kernels(database: Database, process: int | None) -> Iterator[Any]:
-    """Kernels of a process by start time, with the call that launched each.
-
-    A process's runtime calls carry its id in the upper bits of the thread's (globalTid >> 24).
-    """
+    """Kernels of a process by start time, with the call that launched each."""
     own = "WHERE k.globalPid = ?" if process is not None else ""
     arguments = (process,) if process is not None else ()
     calls, join = "NULL, NULL", ""
     if RUNTIME in database.tables:
         calls = "r.start, r.end"
-        same = "AND r.globalTid >> 24 = k.globalPid >> 24" if process is not None else ""
-        join = f"LEFT JOIN {RUNTIME} r ON r.correlationId = k.correlationId {same}"
+        join = f"LEFT JOIN {RUNTIME} r ON {_launched(process)}"
     return database.rows(
         "SELECT k.rowid, k.start, k.end, k.deviceId, k.streamId, k.demangledName, "
         f"{_SHAPE}, {calls} FROM {KERNELS} k {join} {own} "
         "ORDER BY k.start, k.correlationId, k.rowid",
         arguments,
     )
+
+
+def _launched(process: int | None) -> str:
+    """SQL that is true when call r launched kernel k. A process's runtime calls carry its id in the
+    upper bits of the thread's (globalTid >> 24); some exports do not name the kernel's process."""
+    same = " AND r.globalTid >> 24 = k.globalPid >> 24" if process is not None else ""
+    return f"r.correlationId = k.correlationId{same}"
 
 
 def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
@@ -206,11 +210,11 @@ class _Ranges:
     One sweep over calls and ranges, both sorted by thread and time, with a stack of open ranges.
     """
 
-    def __init__(self, database: Database, names: dict[int, str]) -> None:
+    def __init__(self, database: Database, names: dict[int, str], launched: str) -> None:
         self._texts: list[str] = [""]
         self._rowids, self._of = array("q"), array("i")
         if {NVTX, RUNTIME} <= database.tables:
-            self._sweep(database, names)
+            self._sweep(database, names, launched)
 
     def __bool__(self) -> bool:
         return bool(self._rowids)
@@ -222,7 +226,7 @@ class _Ranges:
         places = np.searchsorted(np.frombuffer(self._rowids, np.int64), np.array(rowids))
         return [self._texts[self._of[place]] for place in places.tolist()]
 
-    def _sweep(self, database: Database, names: dict[int, str]) -> None:
+    def _sweep(self, database: Database, names: dict[int, str], launched: str) -> None:
         self._rowids.extend(
             row[0] for row in database.rows(f"SELECT rowid FROM {KERNELS} ORDER BY rowid")
         )
@@ -236,8 +240,7 @@ class _Ranges:
         )
         launches = database.rows(
             f"SELECT r.globalTid, r.start, k.rowid FROM {KERNELS} k JOIN {RUNTIME} r "
-            "ON r.correlationId = k.correlationId AND r.globalTid >> 24 = k.globalPid >> 24 "
-            "ORDER BY r.globalTid, r.start"
+            f"ON {launched} ORDER BY r.globalTid, r.start"
         )
         span = next(spans, None)
         thread = None
