@@ -282,6 +282,39 @@ def test_a_folder_of_gem5_has_a_region_in_each_folders_name(
     assert [found[i]["system.cpu.numCycles"] for i in range(3)] == [100, 200, 50]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "m5out-{}/stats.txt",
+        "gem5-v24.0/region-{}/m5out/stats.txt",
+        "run/{}/stats.txt",
+        "m5out/stats-{}.txt",
+        "region-{}/try-{}/stats.txt",
+    ],
+)
+def test_the_number_in_which_paths_differ_is_the_region(
+    name: str, selection: Selection, tmp_path: Path
+) -> None:
+    """GIVEN paths with numbers that are the same in all WHEN another tells them apart THEN that one
+    is the region's."""
+    for region, cycles in ((1, 100), (2, 200), (3, 50)):
+        path = tmp_path / "results" / name.replace("{}", str(region))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(gem5_dump(cycles, 10, "0.5"))
+    found = read_results([tmp_path / "results"], selection)
+    assert [found[i]["system.cpu.numCycles"] for i in range(3)] == [100, 200, 50]
+
+
+def test_paths_that_differ_in_no_number_name_no_region(
+    selection: Selection, tmp_path: Path
+) -> None:
+    for name in ("m5out-a", "m5out-b", "m5out-c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stats.txt").write_text(gem5_dump(100, 10, "0.5"))
+    with pytest.raises(InputError, match="name its region, as in --results 1="):
+        read_results([tmp_path], selection)
+
+
 def test_a_folder_of_a_profiler_is_read_by_kernel_and_call(
     selection: Selection, tmp_path: Path
 ) -> None:

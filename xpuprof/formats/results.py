@@ -82,7 +82,7 @@ def _inside(
     folder: Source, selection: Selection
 ) -> Iterator[tuple[int | None, Source, ResultReader]]:
     """The results in a folder and its folders, all of one simulator. With several files of one
-    region each, the number in the folder's or the file's name is the region."""
+    region each, a number in their paths is the region (`_region_numbers`)."""
     found: dict[str, list[tuple[Source, ResultReader]]] = {}
     files = (path for path in folder.path.rglob("*") if path.is_file())
     for path in sorted(islice(files, MOST_FILES)):
@@ -101,12 +101,19 @@ def _inside(
         named = " and ".join(f"{name} ({own[0][0].path.name})" for name, own in found.items())
         folder.refuse(f"holds results of {named}; name the files of one")
     (results,) = found.values()
-    paths = [str(source.path.relative_to(folder.path)) for source, _ in results]
-    numbers = [re.findall(r"\d+", path) for path in paths]
-    per_region = not results[0][1].kernels and len(results) > 1 and all(numbers)
-    for (source, reader), digits in zip(results, numbers, strict=True):
-        place = Regions(source, selection).place(int(digits[0][:18])) if per_region else None
+    numbers = _region_numbers([source.path.relative_to(folder.path) for source, _ in results])
+    per_region = bool(numbers) and not results[0][1].kernels
+    for i, (source, reader) in enumerate(results):
+        place = Regions(source, selection).place(numbers[i]) if per_region else None
         yield place, source, reader
+
+
+def _region_numbers(paths: list[Path]) -> list[int]:
+    """The first number in which the paths differ, of each: others, as in `m5out` or of a version,
+    are the same in all. Empty if there is none."""
+    numbers = [[int(digits[:18]) for digits in re.findall(r"\d+", str(path))] for path in paths]
+    places = zip(*numbers, strict=False)  # a path may have further numbers
+    return next((list(found) for found in places if len(set(found)) > 1), [])
 
 
 def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
