@@ -227,10 +227,55 @@ def test_ncu_details_with_units_that_differ(tmp_path: Path) -> None:
     assert run.column("L1/TEX Hit Rate").tolist() == [40, 50]
 
 
+def hit_rates_as(*measured: tuple[str, str, str]) -> str:
+    """DETAILS with another metric (name, unit, value) of each launch."""
+    text = DETAILS
+    for rate, (name, unit, value) in zip((40, 50), measured, strict=True):
+        text = text.replace(f'"L1/TEX Hit Rate","%","{rate}"', f'"{name}","{unit}","{value}"')
+    return text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values", "unit"),
+    [
+        (("cycle/nsecond", "1.20"), ("cycle/usecond", "950"), [1.2e9, 0.95e9], "cycle/s"),
+        (("Ghz", "1.20"), ("Mhz", "950"), [1.2e9, 0.95e9], "hz"),
+        (("Gbyte/second", "2"), ("byte/nsecond", "3"), [2e9, 3e9], "byte/s"),
+        (("Kbyte/block", "2"), ("byte/block", "30"), [2000, 30], "byte/block"),
+    ],
+)
+def test_ncu_rates_with_units_that_differ(
+    tmp_path: Path,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    values: list[float],
+    unit: str,
+) -> None:
+    """GIVEN a details page with another unit of a rate in each launch THEN its column has one."""
+    source = tmp_path / "n.csv"
+    source.write_text(hit_rates_as(("rate", *first), ("rate", *second)))
+    run = imported(ncu.load, source, tmp_path / "run")
+    np.testing.assert_allclose(run.column("rate"), values)
+    assert run.units["rate"] == unit
+
+
+def test_ncu_sections_with_one_name_for_two_metrics(tmp_path: Path) -> None:
+    """GIVEN a metric's name that another section uses with another unit THEN the first counts."""
+    again = '"0","1","add","1","7","(128, 1, 1)","(10, 1, 1)","Memory","L1/TEX Hit Rate","byte","7"'
+    source = tmp_path / "n.csv"
+    source.write_text(DETAILS.replace('"1","1","mul"', f'{again}\n"1","1","mul"', 1))
+    run = imported(ncu.load, source, tmp_path / "run")
+    assert run.column("L1/TEX Hit Rate").tolist() == [40, 50]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (RAW.replace('"usecond"', '"cycle"'), "not a unit of time"),
+        (
+            hit_rates_as(("x", "sector", "1"), ("x", "warp", "2")),
+            "gives 'x' in 'warp' and in 'sector', which cannot be converted",
+        ),
         (RAW.replace("gpu__time_duration.sum", "other"), "neither gpu__time_duration"),
         (RAW[:-20], "cut short"),
         (DETAILS.rsplit("\n", 2)[0], "lacks 'L1/TEX Hit Rate'"),

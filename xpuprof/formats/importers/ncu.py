@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +60,8 @@ FIXED = frozenset(
 )
 ADVICE = "profile with `ncu --csv --page raw --metrics ...` and pass its output"
 
-
 SCALES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SCALED = re.compile(r"([KMGT])(?i:inst|byte|cyc)")
+_SCALED = re.compile(r"([KMGT])((?i:inst|byte|cyc|hz).*)")
 
 
 def load(source: Source, writer: ImportWriter) -> None:
@@ -83,7 +84,8 @@ def _is_header(line: str) -> bool:
 def _raw(source: Source, table: Table, writer: ImportWriter) -> None:
     units = table.units("ID" if "ID" in table.header else KERNEL, lambda value: not value.strip())
     units = units or dict.fromkeys(table.header, "")
-    _write(source, writer, table.chunks(), units, lambda name: _scale(source, name, units[name]))
+    bases = {name: _in_base(unit)[1] for name, unit in units.items()}
+    _write(source, writer, table.chunks(), bases, lambda name: _scale(source, name, units[name]))
 
 
 def _details(source: Source, table: Table, writer: ImportWriter) -> None:
@@ -113,7 +115,7 @@ def _details(source: Source, table: Table, writer: ImportWriter) -> None:
 
 
 def _launches(source: Source, table: Table, units: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """The fields of a launch's first row, and its metrics. Adds to `units`."""
+    """The fields of a launch's first row, and its metrics. Adds base units to `units`."""
     launch: dict[str, Any] = {}
     for columns in table.chunks():
         measured = list(zip(columns["Metric Name"], columns["Metric Unit"], strict=True))
@@ -126,11 +128,23 @@ def _launches(source: Source, table: Table, units: dict[str, str]) -> Iterator[d
                 if launch:
                     yield launch
                 launch = fields
-            if name:
-                launch.setdefault(name, value)
-                units.setdefault(name, unit)
+            # Sections may use a name again, for another metric.
+            if name and name not in launch:
+                launch[name] = value
+                if not math.isnan(value):
+                    _keep_unit(source, units, name, unit)
     if launch:
         yield launch
+
+
+def _keep_unit(source: Source, units: dict[str, str], name: str, unit: str) -> None:
+    """A metric's values form a column, so that all have one base unit."""
+    base = _in_base(unit)[1]
+    if units.setdefault(name, base) != base:
+        source.refuse(
+            f"gives {name[:80]!r} in {unit[:80]!r} and in {units[name][:80]!r}, which cannot be "
+            "converted to one unit; export it with --print-units base"
+        )
 
 
 def _write(
@@ -140,7 +154,7 @@ def _write(
     units: Mapping[str, str],
     scale: Callable[[str], float],
 ) -> None:
-    """The duration is `gpu_time`; without one, cycles serve as time."""
+    """The duration is `gpu_time`; without one, cycles serve as time. `units` are base units."""
     first = next(chunks, None)
     if first is None:
         source.refuse(f"holds no kernel launch; {ADVICE}")
@@ -148,7 +162,7 @@ def _write(
     if measured is None:
         source.refuse(f"has neither {DURATIONS[0]} nor {CYCLES[0]}; add one of them to --metrics")
     measure, unit = ("gpu_time", "s") if measured in DURATIONS else ("cycles", "cycle")
-    writer.units |= {name: _base(unit) for name, unit in units.items()} | {measure: unit}
+    writer.units |= {**units, measure: unit}
     places = Places(
         kernel=KERNEL,
         time=measured,
@@ -164,20 +178,24 @@ def _write(
 
 
 def _scale(source: Source, name: str, unit: str) -> float:
-    """Factor to base units: seconds, bytes, instructions ... ("Kinst", "Mbyte", "usecond")."""
-    if name in DURATIONS:
-        return seconds(source, unit)
-    if unit.strip().lower() in TIME_UNITS:
-        return TIME_UNITS[unit.strip().lower()]
-    found = _SCALED.match(unit.strip())
-    return SCALES[found[1]] if found else 1.0
+    """Factor of a metric to its base unit."""
+    return seconds(source, unit) if name in DURATIONS else _in_base(unit)[0]
 
 
-def _base(unit: str) -> str:
-    if unit.strip().lower() in TIME_UNITS:
-        return "s"
-    found = _SCALED.match(unit.strip())
-    return unit.strip()[1:] if found else unit.strip()
+@lru_cache(maxsize=1 << 12)
+def _in_base(unit: str) -> tuple[float, str]:
+    """Factor to base units, and the base unit: s, byte, inst, cycle/s, hz ... of "usecond",
+    "Mbyte", "Kinst", "cycle/nsecond", "Ghz"."""
+    above, mark, below = unit.strip().partition("/")
+    (factor, base), (divisor, per) = _part(above), _part(below)
+    return factor / divisor, f"{base}{mark}{per}"
+
+
+def _part(unit: str) -> tuple[float, str]:
+    if unit.lower() in TIME_UNITS:
+        return TIME_UNITS[unit.lower()], "s"
+    found = _SCALED.fullmatch(unit)
+    return (SCALES[found[1]], found[2]) if found else (1.0, unit)
 
 
 def _match(head: Head) -> Match:
