@@ -443,6 +443,22 @@ def test_rocprofv3_kernel_trace(tmp_path: Path) -> None:
     assert round(float(run.column("time").sum()) * 1e9) == 2414192765497669 - 2414192765353337
 
 
+def test_rocprofv3_grids_are_work_items(tmp_path: Path) -> None:
+    """GIVEN grids that their work-groups do not divide, in one case smaller than one THEN the
+    work-items are those of the file; without columns of sizes they are unknown."""
+    text = ROCPROF.replace("64,1,1,1024,1024,1", "64,4,1,100,10,1", 1)
+    text = text.replace("64,1,1,1024,1024,1", "64,1,1,10,1,1", 1)
+    (tmp_path / "t.csv").write_text(text)
+    table = imported(rocprof.load, tmp_path / "t.csv", tmp_path / "run").table()
+    assert table["gx"].tolist() == [100, 1024, 10, 0] and table["gy"].tolist() == [10, 1024, 1, 0]
+    assert table["lx"].tolist() == [64, 64, 64, 0] and table["ly"].tolist() == [4, 1, 1, 0]
+    for what in ("Grid_Size", "Workgroup_Size"):
+        text = text.replace(what, "Other")
+    (tmp_path / "t.csv").write_text(text)
+    table = imported(rocprof.load, tmp_path / "t.csv", tmp_path / "sizeless").table()
+    assert not table[["gx", "gy", "gz", "lx", "ly", "lz"]].to_numpy().any()
+
+
 def test_rocprofv3_counters(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text(COUNTERS)
     assert recognised(Source(tmp_path / "c.csv")).name == "rocprofv3"
@@ -464,6 +480,21 @@ def test_rocpd(tmp_path: Path, separate: bool) -> None:
     assert (table["device"][0], table["stream"][0]) == (2, 3)
     assert times(run, "gpu_time") == [400, 300, 100, 0]
     assert times(run, "cpu_time") == [0, 100, 200, 0]
+
+
+def test_rocpd_grids_are_work_items(tmp_path: Path) -> None:
+    """GIVEN grids that their work-groups do not divide, in one case smaller than one THEN the
+    work-items are those of the file."""
+    source = profiles.rocpd(tmp_path / "r.db", separate=False)
+    with sqlite3.connect(source) as database:
+        database.execute(
+            "UPDATE rocpd_kernel_dispatch_00ab SET grid_size_x = 100 WHERE start < 2000"
+        )
+        database.execute(
+            "UPDATE rocpd_kernel_dispatch_00ab SET grid_size_x = 10 WHERE start = 2000"
+        )
+    table = imported(rocpd.load, source, tmp_path / "run").table()
+    assert table["gx"].tolist() == [100, 100, 10, 0] and table["lx"].tolist() == [64, 64, 64, 0]
 
 
 def test_rocpd_with_counters(tmp_path: Path) -> None:

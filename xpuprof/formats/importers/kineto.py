@@ -61,13 +61,15 @@ def load(source: Source, writer: ImportWriter) -> None:
             operators.operator(event.thread, event.start, event.duration, event.name)
         elif event.kind == "kernel":
             correlations.append(event.integer("correlation", -1))
+            grid, block = event.shape("grid"), event.shape("block")
+            items = (groups * max(size, 1) for groups, size in zip(grid, block, strict=True))
             kernels.add(
                 event.name,
                 event.start,
                 event.duration,
                 device=event.integer("device", 0),
                 stream=event.integer("stream", 0),
-                shape=(*event.shape("grid"), *event.shape("block")),
+                shape=(*items, *block),
             )
     if not len(kernels):
         source.refuse("has no device kernel; record with ProfilerActivity.CUDA in `activities`")

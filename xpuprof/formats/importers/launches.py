@@ -25,14 +25,19 @@ class Launches:
 
     kernel: Sequence[str]
     grid: I64
-    """Work-groups, launches x 3."""
+    """Work-items as in OpenCL and recorded runs, launches x 3; 0: unknown."""
     block: I64
-    """Work-items a group, launches x 3."""
+    """Work-items a group, launches x 3; 0: unknown."""
     device: I64
     stream: I64
     metrics: Mapping[str, F64]
     ranges: Sequence[str] | None = None
     process: int = 0
+
+
+def work_items(groups: I64, block: I64) -> I64:
+    """The grid of launches whose tool counts work-groups (CUDA's blocks)."""
+    return groups * np.maximum(block, 1)
 
 
 class LaunchWriter:
@@ -55,9 +60,7 @@ class LaunchWriter:
             "device": launches.device.astype(np.int32),
             "stream": launches.stream.astype(np.int32),
         }
-        # Work-items, as in OpenCL and recorded runs.
-        items = launches.grid * launches.block
-        columns |= {name: items[:, i] for i, name in enumerate(GRID)}
+        columns |= {name: launches.grid[:, i] for i, name in enumerate(GRID)}
         columns |= {name: launches.block[:, i].astype(np.int32) for i, name in enumerate(BLOCK)}
         if launches.ranges is not None:
             columns["range"] = self._writer.codes("range", launches.ranges)

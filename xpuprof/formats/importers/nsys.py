@@ -181,7 +181,7 @@ def _launches(
     """The launches of a chunk, their starts and ends in seconds from `origin`."""
     import numpy as np
 
-    from xpuprof.formats.importers.launches import Launches
+    from xpuprof.formats.importers.launches import Launches, work_items
 
     def seconds(ns: I64) -> F64:
         return ns.astype(np.float64) * NS
@@ -194,7 +194,7 @@ def _launches(
     queued = np.where(call_end > 0, np.maximum(start - call_end, 0), 0)
     launches = Launches(
         kernel=[names.get(i, f"kernel {i}") for i in name],
-        grid=sizes[:, :3],
+        grid=work_items(sizes[:, :3], sizes[:, 3:]),
         block=sizes[:, 3:],
         device=np.array(device),
         stream=np.array(stream),

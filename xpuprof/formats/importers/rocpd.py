@@ -54,15 +54,13 @@ def load(source: Source, writer: ImportWriter) -> None:
             if not len(kernels):
                 origin = start
             last = max(last, end)
-            block = [max(size, 1) for size in sizes[3:]]
-            grid = (size // group for size, group in zip(sizes[:3], block, strict=True))
             kernels.add(
                 names.get(kernel, f"kernel {kernel}"),
                 start - origin,
                 end - start,
                 device=device,
                 stream=stream,
-                shape=(*grid, *block),
+                shape=sizes,
             )
     if not len(kernels):
         source.refuse(f"holds no kernel launch; record with {REMEDY}")

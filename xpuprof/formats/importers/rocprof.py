@@ -52,15 +52,13 @@ def _trace(source: Source, table: Table, writer: ImportWriter) -> None:
         last = max(last, end)
         if row[KERNEL] not in names:
             source.hold_name(row[KERNEL])
-        work = [_whole(source, row, name, LARGEST, 1) for name in SIZES]
-        block = [max(size, 1) for size in work[3:]]
         kernels.add(
             names.setdefault(row[KERNEL], row[KERNEL]),
             start - origin,
             end - start,
             device=_number(row, "Agent_Id"),
             stream=_number(row, "Stream_Id" if "Stream_Id" in row else "Queue_Id"),
-            shape=(*(size // group for size, group in zip(work[:3], block, strict=True)), *block),
+            shape=[_whole(source, row, name, LARGEST, 0) for name in SIZES],
         )
     if not len(kernels):
         source.refuse(f"holds no kernel launch; {ADVICE}")

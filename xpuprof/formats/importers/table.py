@@ -209,7 +209,7 @@ def write(
     """Write a row a launch. Columns that hold a number in the first row are metrics, times the
     `scale` of their name, except for `others`. Raises InputError for a bad launch, or without
     any."""
-    from xpuprof.formats.importers.launches import Launches, LaunchWriter
+    from xpuprof.formats.importers.launches import Launches, LaunchWriter, work_items
     from xpuprof.trace.imported import TABLE
 
     launches = LaunchWriter(source, writer)
@@ -230,11 +230,12 @@ def write(
             faults.refuse(~(time >= 0), "its duration {!r} is not a number, or negative; all "
                           "durations need one unit", columns[places.time])  # fmt: skip
             metrics = {places.measure: time, **metrics}
+        block = faults.sizes(columns, places.block)
         launches.add(
             Launches(
                 kernel=kernel,
-                grid=faults.sizes(columns, places.grid),
-                block=faults.sizes(columns, places.block),
+                grid=work_items(faults.sizes(columns, places.grid), block),
+                block=block,
                 device=faults.natural(columns, places.device),
                 stream=faults.natural(columns, places.stream),
                 metrics=metrics,

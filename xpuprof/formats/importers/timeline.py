@@ -105,7 +105,7 @@ class Kernels:
         stream: int = 0,
         shape: Sequence[int] = (0, 0, 0, 0, 0, 0),
     ) -> None:
-        """Append a kernel; `shape`: grid in work-groups, and block."""
+        """Append a kernel; `shape`: grid in work-items, and block."""
         self._source.hold(self.COST)
         self._name.append(name)
         self._times.extend((start, duration))
