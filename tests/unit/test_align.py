@@ -79,6 +79,13 @@ def test_another_grid_is_matched_by_name_between_its_neighbours() -> None:
     assert not alignment.same
 
 
+def test_sizes_that_one_run_does_not_know_are_not_compared() -> None:
+    known = table("a/1", "b/2", "a/1").assign(lx=[1, 2, 1])
+    assert align(known, table("a", "b", "a")).same
+    assert align(known, table("a/1", "b/2", "a/1")).same
+    assert align(known, table("a/1", "b/3", "a/1")).level.tolist() == [0, 1, 0]
+
+
 def test_another_vendors_spelling_is_matched_by_function() -> None:
     a = table("void at::native::gemm<float, 4>(float*)", "only_a", "relu(int)")
     b = table("void at::native::gemm<half, 8>(half*)", "relu(long)", "only_b")

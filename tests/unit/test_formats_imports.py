@@ -351,6 +351,37 @@ def test_table_without_a_map_takes_common_names_and_their_unit(tmp_path: Path, h
     assert run.table()["gx"].tolist() == [4] and run.metrics == ["gpu_time"]
 
 
+SIZES = ["gx", "gy", "gz", "lx", "ly", "lz"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("kernel,time_s\na,1\n", [0, 0, 0, 0, 0, 0]),
+        ("kernel,time_s,gridx\na,1,4\n", [4, 1, 1, 0, 0, 0]),
+        ("kernel,time_s,gridx,gridy,lx\na,1,4,,32\n", [128, 1, 1, 32, 1, 1]),
+        ("kernel,time_s,gridx,gridy,lx\na,1,,,\n", [0, 0, 0, 0, 0, 0]),
+        ("kernel,time_s,lx\na,1,32\n", [0, 0, 0, 32, 1, 1]),
+    ],
+    ids=["none", "grid alone", "one missing", "empty", "block alone"],
+)
+def test_sizes_that_a_table_lacks_are_unknown(tmp_path: Path, text: str, sizes: list[int]) -> None:
+    """GIVEN a table without a grid or a block THEN it is 0; one size of it tells that the others
+    are 1."""
+    source = tmp_path / "t.csv"
+    source.write_text(text)
+    table = imported(tabular.load, source, tmp_path / "run").table()
+    assert table[SIZES].to_numpy().tolist() == [sizes]
+
+
+def test_a_simulators_log_without_grids(tmp_path: Path) -> None:
+    lines = profiles.GPGPUSIM.splitlines(keepends=True)
+    source = tmp_path / "log"
+    source.write_text("".join(line for line in lines if "gridDim" not in line))
+    table = imported(gpgpusim.load, source, tmp_path / "run").table()
+    assert not table[SIZES].to_numpy().any()
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -456,7 +487,7 @@ def test_rocprofv3_grids_are_work_items(tmp_path: Path) -> None:
         text = text.replace(what, "Other")
     (tmp_path / "t.csv").write_text(text)
     table = imported(rocprof.load, tmp_path / "t.csv", tmp_path / "sizeless").table()
-    assert not table[["gx", "gy", "gz", "lx", "ly", "lz"]].to_numpy().any()
+    assert not table[SIZES].to_numpy().any()
 
 
 def test_rocprofv3_counters(tmp_path: Path) -> None:

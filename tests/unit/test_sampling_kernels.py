@@ -95,6 +95,17 @@ def test_pka_names_the_missing_counters() -> None:
         pka.select(SliceProfile(frame, np.ones(2)))
 
 
+def test_pka_takes_no_thread_blocks_from_unknown_grids() -> None:
+    """GIVEN an import without grids, which are 0 THEN the number of thread blocks is missing, and
+    does not count as one of the least number of counters."""
+    profile, times = two_kinds()
+    profile.slices[["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
+    assert "#thread blocks" in pka.select(profile).scores.own["missing_metrics"]
+    fewer = {name: profile.metrics[name] for name in list(profile.metrics)[:3]}
+    with pytest.raises(NeedsError, match="#thread blocks"):
+        pka.select(SliceProfile(profile.slices, times, fewer))
+
+
 # ---- Sieve ---------------------------------------------------------------------------------------
 
 

@@ -171,6 +171,14 @@ def test_other_grids_alone_are_said_to_be_that() -> None:
     assert "the launch sequence differs" in validate(selection, longer).differences[0]
 
 
+def test_unknown_grids_are_no_difference() -> None:
+    """GIVEN a run without grids, as tables import WHEN a selection from one with grids meets it, or
+    the reverse THEN nothing is said to differ."""
+    known, unknown = made_up_run(["a/64", "b/64", "a/64"]), made_up_run(["a", "b", "a"])
+    assert validate(select_by_kernel(known), unknown).differences == ()
+    assert validate(select_by_kernel(unknown), known).differences == ()
+
+
 def test_another_program_is_refused() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES))
     other = made_up_run(["x", "y"])

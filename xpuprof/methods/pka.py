@@ -235,7 +235,9 @@ def _choose(groups: I64, points: F64, choice: str, rng: np.random.Generator) -> 
 
 
 def _has_grid(profile: SliceProfile) -> bool:
-    return all(column in profile.slices for column in (*GRID, *BLOCK))
+    """Whether a grid is known: where it is not, it is 0."""
+    columns = all(column in profile.slices for column in (*GRID, *BLOCK))
+    return columns and bool(profile.slices["gx"].any())
 
 
 def _thread_blocks(profile: SliceProfile) -> F64:

@@ -5,7 +5,8 @@ With autotuning, another vendor's library or another machine, a program launches
 kernels. The longest common subsequence of (kernel, grid, work-group) gives the anchors. Slices
 between two anchors are matched again by kernel name, then by the bare function name (no parameters,
 template arguments or namespaces), then by the launching operator if known, since another vendor's
-library implements it with other kernels. Run order is always preserved.
+library implements it with other kernels. Run order is always preserved. Sizes that one of the runs
+does not know are not compared.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
         {"kernel": str}
     )
     # Exclude the program's hash: a driver may receive IL on one machine and source on another.
-    by_grid = [name for name in KIND_COLUMNS if name not in ("program", "range")]
+    by_grid = ["kernel", *_known_sizes(kinds[: len(a)], kinds[len(a) :])]
     names = kinds["kernel"]
     functions = names.map({name: brief(name) for name in names.unique()})
     keys = (
@@ -103,6 +104,12 @@ def align_processes(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
             match[rows] = np.where(own.match >= 0, there[own.match], -1)
             level[rows] = own.level
     return Alignment(OtherRows(match), level, len(b))
+
+
+def _known_sizes(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    """The columns of grids and work-groups that both tables know: 0 is unknown."""
+    sizes = [name for name in KIND_COLUMNS if name not in ("kernel", "program", "range")]
+    return [name for name in sizes if a[name].any() and b[name].any()]
 
 
 def _operators(ranges: pd.Series[str]) -> I64:

@@ -179,7 +179,8 @@ def seconds(source: Source, unit: str) -> float:
 @dataclass(frozen=True)
 class Places:
     """Which columns hold what. `grid` and `block`: three columns, "" for none, or one that holds
-    "(x, y, z)". `time` is written as the metric `measure`, `unit` is its factor to base units."""
+    "(x, y, z)", or nothing if they are unknown. `time` is written as the metric `measure`, `unit`
+    is its factor to base units."""
 
     kernel: str
     time: str = ""
@@ -252,18 +253,19 @@ class _Faults:
         self._source, self._before, self._kernel = source, before, kernel
 
     def sizes(self, columns: Columns, names: Sequence[str]) -> I64:
-        """A grid or block by launch; a missing size is 1."""
+        """A grid or block by launch: 0, unknown, without any size, else a missing one is 1."""
         import numpy as np
 
         if len(names) == 1:
             sizes = np.array([_shape(text) for text in columns[names[0]]], dtype=np.float64)
             return self._integers(sizes)
-        result = np.ones((len(self._kernel), 3))
+        result = np.full((len(self._kernel), 3), math.nan)
         for i, name in enumerate(names):
             if name:
-                blank = np.array([not text.strip() for text in columns[name]])
-                result[:, i] = np.where(blank, 1, np.nan_to_num(numbers(columns[name]), nan=-1))
-        return self._integers(result)
+                given = np.array([bool(text.strip()) for text in columns[name]])
+                result[given, i] = np.nan_to_num(numbers(columns[name]), nan=-1)[given]
+        missing = np.isnan(result)
+        return self._integers(np.where(missing, ~missing.all(axis=1)[:, None], result))
 
     def natural(self, columns: Columns, name: str) -> I64:
         """A device or stream by launch; 0 if missing, or a name."""
@@ -292,8 +294,10 @@ class _Faults:
 
 @lru_cache(maxsize=1 << 12)
 def _shape(text: str) -> tuple[float, float, float]:
-    """(x, y, z) of "(x, y, z)", "x y z" or "x"; missing sizes are 1."""
+    """(x, y, z) of "(x, y, z)", "x y z" or "x"; missing sizes are 1, and all of "" are 0."""
     parts = text.strip().strip("()[]").replace(",", " ").split()[:3]
+    if not parts:
+        return 0.0, 0.0, 0.0
     sizes = [finite(part) for part in parts]
     x, y, z = (*(1.0 if size is None else size for size in sizes), *[1.0] * (3 - len(sizes)))
     return x, y, z
