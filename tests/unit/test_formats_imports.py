@@ -495,9 +495,13 @@ def test_rocprofv3_counters(tmp_path: Path) -> None:
     assert recognised(Source(tmp_path / "c.csv")).name == "rocprofv3"
     run = imported(rocprof.load, tmp_path / "c.csv", tmp_path / "run")
     assert run.table()["kernel"].tolist() == ["a", "b"]
+    assert run.table()[SIZES].to_numpy().tolist() == [[1048576, 1, 1, 64, 1, 1]] * 2
     assert times(run, "gpu_time") == [52151, 49780]
     assert run.column("SQ_WAVES").tolist() == [16384, 16385]
     assert run.column("SQ_INSTS_VALU").tolist() == [7, 9]
+    (tmp_path / "c.csv").write_text(COUNTERS.replace("1048576", str(1 << 40)))
+    run = imported(rocprof.load, tmp_path / "c.csv", tmp_path / "large")
+    assert run.table()["gx"].tolist() == [1 << 40] * 2
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -532,6 +536,7 @@ def test_rocpd_with_counters(tmp_path: Path) -> None:
     source = profiles.counted_rocpd(tmp_path / "r.db", ["add", "mul"])
     run = imported(rocpd.load, source, tmp_path / "run")
     assert run.table()["kernel"].tolist() == ["add", "mul"]
+    assert run.table()[SIZES].to_numpy().tolist() == [[128, 2, 1, 64, 1, 1]] * 2
     assert times(run, "gpu_time") == [400, 400]
     assert run.column("SQ_WAVES").tolist() == [10, 20]
     assert run.column("TCC_HIT").tolist() == [6, 7]
@@ -589,6 +594,7 @@ def test_a_file_that_rocprofiler_compute_wrote(tmp_path: Path) -> None:
     run = imported(rocprof_compute.load, source, tmp_path / "run")
     assert set(run.table()["kernel"]) == {"vecCopy(double*, double*, double*, int, int)"}
     assert times(run, "gpu_time") == [24000, 18880, 19040]
+    assert run.table()[SIZES].to_numpy().tolist() == [[1048576, 1, 1, 256, 1, 1]] * 3
     assert run.column("GRBM_COUNT").tolist() == [49986, 43132, 44034]
     assert not [name for name in run.metrics if not name.startswith(("gpu_", "CPC", "SQ", "GRBM"))]
 

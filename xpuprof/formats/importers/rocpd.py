@@ -32,6 +32,8 @@ NS = 1e-9
 REMEDY = "`rocprofv3 --kernel-trace --output-format rocpd -- ./app`"
 _SIZES = [f"{what}_size_{axis}" for what in ("grid", "workgroup") for axis in "xyz"]
 _LAUNCH = (Column("kernel_id"), *(Column(name, 0, LARGEST) for name in _SIZES))
+_TIMES = tuple(Column(name, -LATEST, LATEST) for name in ("start", "end"))
+_SHAPE = ", ".join(f"d.{name}" for name in _SIZES)
 
 
 def load(source: Source, writer: ImportWriter) -> None:
@@ -78,17 +80,19 @@ def _counts(
 ) -> Iterator[Count]:
     """Counters of each launch. A counter has a row for each instance of its unit."""
     value, counter = (_table(source, database, name) for name in (VALUE, COUNTER))
-    times = tuple(Column(name, -LATEST, LATEST) for name in ("start", "end"))
-    database.check(dispatch, (Column("event_id"), *times))
+    database.check(dispatch, (Column("event_id"), *_TIMES))
     database.check(value, (Column("event_id"), Column("pmc_id"), Column("value", kind="real")))
     database.check(counter, (Column("id"), Column("name", kind="text")))
     rows = database.rows(
-        "SELECT d.id, d.kernel_id, d.end - d.start, c.name, sum(v.value) "
+        f"SELECT d.id, d.kernel_id, {_SHAPE}, d.end - d.start, c.name, sum(v.value) "
         f'FROM "{value}" v JOIN "{counter}" c ON c.id = v.pmc_id '
-        f'JOIN "{dispatch}" d ON d.event_id = v.event_id GROUP BY d.id, c.name ORDER BY 1, 4'
+        f'JOIN "{dispatch}" d ON d.event_id = v.event_id GROUP BY d.id, c.name '
+        "ORDER BY d.id, c.name"
     )
-    for launch, kernel, duration, name, number in rows:
-        yield launch, names.get(kernel, f"kernel {kernel}"), duration, name, number
+    for launch, kernel, *sizes, duration, name, number in rows:
+        grid, block = (" ".join(map(str, part)) for part in (sizes[:3], sizes[3:]))
+        kernel = names.get(kernel, f"kernel {kernel}")
+        yield Count(launch, kernel, grid, block, duration, name, number)
 
 
 def _table(source: Source, database: Database, name: str) -> str:
@@ -106,14 +110,12 @@ def _table(source: Source, database: Database, name: str) -> str:
 
 def _launches(source: Source, database: Database, dispatch: str) -> str:
     """The query for kernel, device, stream, start, end, grid and work-group in order of starts."""
-    sizes = ", ".join(f"d.{name}" for name in _SIZES)
     place = (Column("agent_id", 0, LARGEST, null=True), Column("stream_id", 0, LARGEST, null=True))
-    times = tuple(Column(name, -LATEST, LATEST) for name in ("start", "end"))
     if {"start", "end"} <= database.columns(dispatch):
-        database.check(dispatch, (*_LAUNCH, *times, *place))
+        database.check(dispatch, (*_LAUNCH, *_TIMES, *place))
         return (
             "SELECT d.kernel_id, coalesce(d.agent_id, 0), coalesce(d.stream_id, 0), d.start, "
-            f'd.end, {sizes} FROM "{dispatch}" d ORDER BY d.start, d.id'
+            f'd.end, {_SHAPE} FROM "{dispatch}" d ORDER BY d.start, d.id'
         )
     time, track = (_table(source, database, name) for name in (TIME, TRACK))
     links = tuple(Column(name) for name in ("start_id", "end_id", "track_id"))
@@ -122,7 +124,7 @@ def _launches(source: Source, database: Database, dispatch: str) -> str:
     database.check(track, (Column("id"), *place))
     return (
         "SELECT d.kernel_id, coalesce(t.agent_id, 0), coalesce(t.stream_id, 0), s.value, e.value, "
-        f'{sizes} FROM "{dispatch}" d JOIN "{time}" s ON s.id = d.start_id '
+        f'{_SHAPE} FROM "{dispatch}" d JOIN "{time}" s ON s.id = d.start_id '
         f'JOIN "{time}" e ON e.id = d.end_id JOIN "{track}" t ON t.id = d.track_id '
         "ORDER BY s.value, d.id"
     )

@@ -5,7 +5,7 @@ Grids are in work-items, as OpenCL has them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpuprof.formats.format import Head, Importer, Match
 from xpuprof.formats.importers.table import LARGEST, Columns, Places, Table, numbers, write
@@ -17,13 +17,25 @@ if TYPE_CHECKING:
 KERNEL, START, END = "Kernel_Name", "Start_Timestamp", "End_Timestamp"
 COUNTER, VALUE, LAUNCH = "Counter_Name", "Counter_Value", "Dispatch_Id"
 SIZES = [f"{what}_Size_{axis}" for what in ("Grid", "Workgroup") for axis in "XYZ"]
+GRID, BLOCK = "Grid_Size", "Workgroup_Size"
 LATEST = 1 << 62
-LAUNCH_COST = 400
+LAUNCH_COST = 520
 """Memory of a launch with its counters, in bytes, besides its counters' values."""
 NS = 1e-9
-Count = tuple[int, str, "int | None", str, float]
-"""Number of a launch, kernel, duration in ns if known, counter and value."""
 ADVICE = "record with `rocprofv3 --kernel-trace --output-format csv -- ./app`"
+
+
+class Count(NamedTuple):
+    """A counter's value in a launch; `duration` in ns if known, sizes in work-items as a table's
+    column holds them, or empty."""
+
+    launch: int
+    kernel: str
+    grid: str
+    block: str
+    duration: int | None
+    counter: str
+    value: float
 
 
 def load(source: Source, writer: ImportWriter) -> None:
@@ -71,8 +83,15 @@ def _counts(source: Source, table: Table) -> Iterator[Count]:
         values = numbers(columns[VALUE]).tolist()
         for row, value in zip(_by_row(columns), values, strict=True):
             start, end = (_whole(source, row, n, LATEST) if timed else 0 for n in (START, END))
-            launch = _whole(source, row, LAUNCH, LATEST)
-            yield launch, row[KERNEL], end - start if timed else None, row[COUNTER], value
+            yield Count(
+                launch=_whole(source, row, LAUNCH, LATEST),
+                kernel=row[KERNEL],
+                grid=row.get(GRID, ""),
+                block=row.get(BLOCK, ""),
+                duration=end - start if timed else None,
+                counter=row[COUNTER],
+                value=value,
+            )
 
 
 def write_counters(
@@ -81,15 +100,16 @@ def write_counters(
     """Write a row a launch, in order of the launches' numbers. Counters of several passes are
     joined. Raises InputError without a launch, or when a launch lacks a counter."""
     launches: dict[int, dict[str, Any]] = {}
-    for number, kernel, duration, counter, value in counts:
-        launch = launches.get(number)
+    for count in counts:
+        launch = launches.get(count.launch)
         if launch is None:
-            source.hold(LAUNCH_COST + 4 * len(kernel))
-            launch = launches[number] = {KERNEL: kernel}
-            if duration is not None:
-                launch["duration"] = duration
+            source.hold(LAUNCH_COST + 4 * len(count.kernel))
+            launch = {KERNEL: count.kernel, GRID: count.grid, BLOCK: count.block}
+            launches[count.launch] = launch
+            if count.duration is not None:
+                launch["duration"] = count.duration
         source.hold(64)
-        launch.setdefault(f"counter {counter}", value)
+        launch.setdefault(f"counter {count.counter}", count.value)
     if not launches:
         source.refuse(f"holds no kernel launch; {advice}")
     order = sorted(launches)
@@ -107,8 +127,8 @@ def write_counters(
     time = "duration" if "duration" in names else ""
     if time:
         writer.units["gpu_time"] = "s"
-    places = Places(kernel=KERNEL, time=time, unit=NS)
-    others = ["duration", KERNEL]
+    places = Places(kernel=KERNEL, time=time, unit=NS, grid=[GRID], block=[BLOCK], work_items=True)
+    others = ["duration", KERNEL, GRID, BLOCK]
     write(source, writer, iter([columns]), places, others=others, advice=advice)
 
 

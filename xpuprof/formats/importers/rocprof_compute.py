@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xpuprof.trace.imported import ImportWriter
 
 KERNEL, LAUNCH, START, END = "Kernel_Name", "Dispatch_ID", "Start_Timestamp", "End_Timestamp"
+GRID, BLOCK = "Grid_Size", "Workgroup_Size"
 _ABOUT = re.compile(
     r"(Dispatch_ID|Kernel_Name|GPU_ID|Grid_Size|Workgroup_Size|LDS_Per_Workgroup|XCC_Index"
     r"|Scratch_Per_Workitem|Arch_VGPR|Accum_VGPR|SGPR|wave_size|obj|sig|Correlation_ID|pid|tid"
@@ -34,7 +35,14 @@ def load(source: Source, writer: ImportWriter) -> None:
             if name not in table.header:
                 source.refuse(f"has no column {name}; {ADVICE}")
         writer.units["gpu_time"] = "s"
-        places = Places(kernel=KERNEL, time="duration", unit=NS)
+        places = Places(
+            kernel=KERNEL,
+            time="duration",
+            unit=NS,
+            grid=[name for name in (GRID,) if name in table.header],
+            block=[name for name in (BLOCK,) if name in table.header],
+            work_items=True,
+        )
         others = ["duration", *filter(_ABOUT.fullmatch, table.header)]
         chunks = map(_launches, table.chunks())
         write(source, writer, chunks, places, others=others, advice=ADVICE)

@@ -30,6 +30,8 @@ CHUNK_CHARACTERS = 1 << 24
 MOST_COLUMNS = 1 << 14
 LARGEST = (1 << 31) - 1
 """Largest grid, block, device or stream number."""
+LARGEST_PRODUCT = (1 << 53) - 1
+"""Largest grid whose work-items are one number: a double holds it exactly."""
 Columns = Mapping[str, Sequence[Any]]
 """Columns of a chunk: texts, or numbers that were converted already."""
 
@@ -179,8 +181,8 @@ def seconds(source: Source, unit: str) -> float:
 @dataclass(frozen=True)
 class Places:
     """Which columns hold what. `grid` and `block`: three columns, "" for none, or one that holds
-    "(x, y, z)", or nothing if they are unknown. `time` is written as the metric `measure`, `unit`
-    is its factor to base units."""
+    "(x, y, z)", or nothing if they are unknown; grids count work-groups, or `work_items`. `time` is
+    written as the metric `measure`, `unit` is its factor to base units."""
 
     kernel: str
     time: str = ""
@@ -188,6 +190,7 @@ class Places:
     measure: str = "gpu_time"
     grid: Sequence[str] = ()
     block: Sequence[str] = ()
+    work_items: bool = False
     device: str = ""
     stream: str = ""
 
@@ -231,11 +234,13 @@ def write(
             faults.refuse(~(time >= 0), "its duration {!r} is not a number, or negative; all "
                           "durations need one unit", columns[places.time])  # fmt: skip
             metrics = {places.measure: time, **metrics}
-        block = faults.sizes(columns, places.block)
+        most = LARGEST_PRODUCT if places.work_items else LARGEST
+        grid = faults.sizes(columns, places.grid, most)
+        block = faults.sizes(columns, places.block, LARGEST)
         launches.add(
             Launches(
                 kernel=kernel,
-                grid=work_items(faults.sizes(columns, places.grid), block),
+                grid=grid if places.work_items else work_items(grid, block),
                 block=block,
                 device=faults.natural(columns, places.device),
                 stream=faults.natural(columns, places.stream),
@@ -252,20 +257,20 @@ class _Faults:
     def __init__(self, source: Source, before: int, kernel: Sequence[str]) -> None:
         self._source, self._before, self._kernel = source, before, kernel
 
-    def sizes(self, columns: Columns, names: Sequence[str]) -> I64:
+    def sizes(self, columns: Columns, names: Sequence[str], most: int) -> I64:
         """A grid or block by launch: 0, unknown, without any size, else a missing one is 1."""
         import numpy as np
 
         if len(names) == 1:
             sizes = np.array([_shape(text) for text in columns[names[0]]], dtype=np.float64)
-            return self._integers(sizes)
+            return self._integers(sizes, most)
         result = np.full((len(self._kernel), 3), math.nan)
         for i, name in enumerate(names):
             if name:
                 given = np.array([bool(text.strip()) for text in columns[name]])
                 result[given, i] = np.nan_to_num(numbers(columns[name]), nan=-1)[given]
         missing = np.isnan(result)
-        return self._integers(np.where(missing, ~missing.all(axis=1)[:, None], result))
+        return self._integers(np.where(missing, ~missing.all(axis=1)[:, None], result), most)
 
     def natural(self, columns: Columns, name: str) -> I64:
         """A device or stream by launch; 0 if missing, or a name."""
@@ -284,11 +289,11 @@ class _Faults:
                 f"{reason}; export it again"
             )
 
-    def _integers(self, values: F64) -> I64:
+    def _integers(self, values: F64, most: int = LARGEST) -> I64:
         import numpy as np
 
-        bad = ((values < 0) | (values > LARGEST)).any(axis=1)
-        self.refuse(bad, f"a grid, block, device or stream number is not 0 to {LARGEST}")
+        bad = ((values < 0) | (values > most)).any(axis=1)
+        self.refuse(bad, f"a grid, block, device or stream number is not 0 to {most}")
         return values.astype(np.int64)
 
 
