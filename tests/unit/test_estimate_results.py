@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ from xpuprof.formats.exporters import gem5_gpu, rocprofv3
 from xpuprof.formats.results import read_results
 from xpuprof.methods import two_phase
 from xpuprof.methods.profile import SliceProfile
+from xpuprof.selection import parts
 from xpuprof.selection.selection import Representative, Selection
+from xpuprof.trace.kinds import Key
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 CSV = "region,cycles,instructions,ipc\n1,100,200,2\n2,50,50,1\n3,10,5,0.5\n"
@@ -83,6 +86,41 @@ def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> Non
     for text in tables:
         results = results_of(text, selection, tmp_path)
         assert [results[i] for i in range(3)] == wanted
+
+
+def job_of_two(selection: Selection) -> Selection:
+    """The selection of a process, twice: ranks 0 and 1."""
+    keys = tuple(Key(f"rank{rank}", rank, "00", selection.slices) for rank in (0, 1))
+    both = parts.joined([selection, selection])
+    return replace(both, identity=replace(selection.identity, processes=keys, sequence=None))
+
+
+def test_the_regions_of_one_process_keep_the_numbers_of_the_job(
+    selection: Selection, tmp_path: Path
+) -> None:
+    """GIVEN the second process's selection of a job THEN its regions count on, as exported."""
+    own = parts.part(job_of_two(selection), 1)
+    results = results_of("region,x\n4,1\n5,2\n6,3\n", own, tmp_path)
+    assert [results[i] for i in range(3)] == [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}]
+    with pytest.raises(InputError, match=r"has region 1, .* it has regions 4 to 6"):
+        results_of("region,x\n1,1\n", own, tmp_path)
+    with pytest.raises(InputError, match=r"region 6 \(program exit\) has no result"):
+        results_of("region,x\n4,1\n5,2\n", own, tmp_path)
+
+
+@pytest.mark.parametrize("given", [["."], ["rank0", "rank1"], ["rank0/r.csv", "rank1/r.csv"]])
+def test_results_in_a_folder_of_a_process_are_its_own(
+    selection: Selection, tmp_path: Path, given: list[str]
+) -> None:
+    """GIVEN folders as `export` names them THEN a file in one has results of that process, though
+    it names regions by kernel and call, as simulators of one process do."""
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}").mkdir()
+        text = f"kernel,call,x\na,1,{10 * rank + 1}\nb,1,{10 * rank + 2}\nprogram exit,1,0\n"
+        (tmp_path / f"rank{rank}" / "r.csv").write_text(text)
+    job = job_of_two(selection)
+    results = read_results([tmp_path / name for name in given], job)
+    assert [results[i]["x"] for i in range(6)] == [1, 2, 0, 11, 12, 0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ folder or by another package to the metrics of every region."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import overload
@@ -15,6 +16,7 @@ from xpuprof.formats.format import Found, Match, Metrics, ResultReader
 from xpuprof.formats.registry import all_result_readers
 from xpuprof.formats.simulator_results.regions import Regions, region_name
 from xpuprof.inputs import Source
+from xpuprof.selection import parts
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
 
@@ -38,12 +40,12 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
     """
     results: dict[int, tuple[Metrics, bool]] = {}
     kernels = True
-    for region, source, reader in _given(paths, selection):
+    for region, source, reader, part in _given(paths, selection):
         kernels &= reader.kernels or _is_of_kernels(source.path)
-        found = reader.read(source, selection)
+        found = reader.read(source, part.selection)
         if not found:
             source.refuse("holds no result; let the simulator write it again")
-        for place, metrics in _placed(found, region, source, selection):
+        for place, metrics in _placed(found, region, source, part):
             known = results.get(place, ({}, reader.table))[0]
             # A profiler runs the program once for each group of counters.
             if known and not (reader.kernels and metrics.keys() - known.keys()):
@@ -66,21 +68,53 @@ def _is_of_kernels(path: Path) -> bool:
     return any((folder / NO_RESULTS[0]).exists() for folder in list(path.parents)[:2])
 
 
-def _given(
-    paths: Iterable[str | Path], selection: Selection
-) -> Iterator[tuple[int | None, Source, ResultReader]]:
-    """Region if named, source and reader of each file; a folder stands for the results in it."""
+@dataclass(frozen=True)
+class _Part:
+    """What a file has results of: a selection, or one process of it, with its places there."""
+
+    selection: Selection
+    places: Sequence[int]
+
+
+_Given = tuple[int | None, Source, ResultReader, _Part]
+"""A file's region in its part if it is named, the file, its reader and its part."""
+
+
+def _given(paths: Iterable[str | Path], selection: Selection) -> Iterator[_Given]:
+    """Each file; a folder stands for the results in it. A folder named as a process of several, as
+    `export` makes them, has the results of that process."""
+    whole = _Part(selection, range(len(selection.representatives)))
+    processes = _processes(selection)
     for path in paths:
         region, source = _named(str(path), selection)
-        if region is None and source.path.is_dir():
-            yield from _inside(source, selection)
+        inside = [label for label in processes if (source.path / label).is_dir()]
+        if region is not None:
+            yield region, source, _recognised(source), whole
+        elif inside:
+            for label in inside:
+                yield from _inside(Source(source.path / label), processes[label])
+        elif source.path.is_dir():
+            yield from _inside(source, processes.get(source.path.resolve().name, whole))
         else:
-            yield region, source, _recognised(source)
+            part = processes.get(source.path.resolve().parent.name, whole)
+            yield None, source, _recognised(source), part
 
 
-def _inside(
-    folder: Source, selection: Selection
-) -> Iterator[tuple[int | None, Source, ResultReader]]:
+def _processes(selection: Selection) -> dict[str, _Part]:
+    """Each process of several, by its label."""
+    processes = selection.identity.processes
+    if len(processes) < 2:
+        return {}
+    places: list[list[int]] = [[] for _ in processes]
+    for place, representative in enumerate(selection.representatives):
+        places[representative.process].append(place)
+    return {
+        process.label: _Part(parts.part(selection, number), places[number])
+        for number, process in enumerate(processes)
+    }
+
+
+def _inside(folder: Source, part: _Part) -> Iterator[_Given]:
     """The results in a folder and its folders, all of one simulator. With several files of one
     region each, a number in their paths is the region (`_region_numbers`)."""
     found: dict[str, list[tuple[Source, ResultReader]]] = {}
@@ -104,8 +138,8 @@ def _inside(
     numbers = _region_numbers([source.path.relative_to(folder.path) for source, _ in results])
     per_region = bool(numbers) and not results[0][1].kernels
     for i, (source, reader) in enumerate(results):
-        place = Regions(source, selection).place(numbers[i]) if per_region else None
-        yield place, source, reader
+        place = Regions(source, part.selection).place(numbers[i]) if per_region else None
+        yield place, source, reader, part
 
 
 def _region_numbers(paths: list[Path]) -> list[int]:
@@ -130,9 +164,9 @@ def _source(file: str) -> Source:
 
 
 def _placed(
-    found: list[Found], region: int | None, source: Source, selection: Selection
+    found: list[Found], region: int | None, source: Source, part: _Part
 ) -> list[tuple[int, Metrics]]:
-    """The results with their places; `region` is the one given on the command line."""
+    """The results with their places in the whole selection; `region` is the one that was named."""
     if region is not None and len(found) != 1:
         source.refuse(f"holds {len(found)} results; name a file of one result for a region")
     placed = []
@@ -140,10 +174,10 @@ def _placed(
         known = place if region is None else region
         if known is None:
             source.refuse(
-                f"holds one result for {len(selection.representatives)} regions; name its region, "
+                f"holds one result for {len(part.places)} regions; name its region, "
                 f"as in --results 1={source}"
             )
-        placed.append((known, metrics))
+        placed.append((part.places[known], metrics))
     return placed
 
 

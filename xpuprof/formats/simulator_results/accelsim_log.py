@@ -26,8 +26,8 @@ def _read_regions(source: Source, selection: Selection) -> list[Found]:
     ]
     if any(r.process for r in selection.representatives):
         source.refuse(
-            "numbers the kernels of one process, as every Accel-Sim log; select with --processes "
-            "each and estimate process by process"
+            "numbers the kernels of one process, as every Accel-Sim log; put it into the folder of "
+            f"its process that `xpuprof export` makes ({selection.identity.processes[0].label})"
         )
     if all(kernel.launch is not None for kernel in kernels):
         by_launch = {

@@ -2,8 +2,8 @@
 """Rows of a results table: the region of each row, and its metrics.
 
 A region is named by `region` (its 1-based place in the selection, as in every export), by `slice`,
-or by `kernel` and `call`; with several processes also by `process` (rank0). Every other column is a
-metric.
+or by `kernel` and `call`; with several processes also by `process` (rank0). The selection of one
+process of a job counts on from the processes before it. Every other column is a metric.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ VALUE_COST = 100
 def region_name(place: int, selection: Selection) -> str:
     """Name of a region in messages."""
     # Imported late: `--help` lists formats without numpy.
+    from xpuprof.selection.parts import first_region
     from xpuprof.trace.coordinates import EXIT_KERNEL, NO_KERNELS
 
     end = selection.representatives[place].end
     call = "" if end.kernel == EXIT_KERNEL else f", call {end.call}"
-    return f"region {place + 1} ({NO_KERNELS.get(end.kernel, end.kernel)}{call})"
+    return (
+        f"region {first_region(selection) + place} ({NO_KERNELS.get(end.kernel, end.kernel)}{call})"
+    )
 
 
 class Regions:
     """The regions of a selection, for the rows of one file."""
 
     def __init__(self, source: Source, selection: Selection) -> None:
+        from xpuprof.selection.parts import first_region
+
+        self._first = first_region(selection)
         self._source, self._selection = source, selection
         self._by_slice = {int(r.slice): i for i, r in enumerate(selection.representatives)}
         self._by_marker: dict[tuple[str, int], list[int]] = {}
@@ -64,13 +70,14 @@ class Regions:
         return place, metrics
 
     def place(self, region: int) -> int:
-        """The place of a region number."""
-        if not 1 <= region <= len(self._selection.representatives):
+        """The place of a region number, which continues from process to process of a job."""
+        first, count = self._first, len(self._selection.representatives)
+        if not first <= region < first + count:
             self._source.refuse(
-                f"has region {region}, which is not in the selection: it has regions 1 to "
-                f"{len(self._selection.representatives)}"
+                f"has region {region}, which is not in the selection: it has regions {first} to "
+                f"{first + count - 1}"
             )
-        return region - 1
+        return region - first
 
     def _place(self, row: Mapping[str, object]) -> int:
         if "region" in row:
@@ -87,6 +94,10 @@ class Regions:
         return self._marked(str(row["kernel"]), self._whole("call", row["call"]), row)
 
     def _marked(self, kernel: str, call: int, row: Mapping[str, object]) -> int:
+        from xpuprof.trace.coordinates import NO_KERNELS
+
+        shown = {text: name for name, text in NO_KERNELS.items()}
+        kernel = kernel if (kernel, call) in self._by_marker else shown.get(kernel, kernel)
         found = [
             place
             for place in self._by_marker.get((kernel, call), [])
