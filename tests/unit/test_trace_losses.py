@@ -38,6 +38,17 @@ def test_an_emptied_stream_makes_the_run_partial(run: Path) -> None:
     assert "profile/h-77/events.xpt is empty" in str(selected.exception)
 
 
+def test_a_process_without_a_stream_makes_the_run_partial(run: Path) -> None:
+    """GIVEN a complete run WHEN the streams of a process are lost THEN it is partial, and `check`
+    says why, in place of a program that launches nothing."""
+    for stream in (run / "profile" / "h-77").iterdir():
+        stream.unlink()
+    opened = Run.open(run)
+    assert opened.status == "partial"
+    assert opened.reason.startswith("profile/h-77 has no stream, so what it recorded is lost")
+    assert "profile/h-77 has no stream" in invoke("check", str(run)).output
+
+
 def test_lines_that_processes_left_are_told(run: Path) -> None:
     folder = run / "profile" / "failures"
     folder.mkdir()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an execution could not record: lines `pid reason` that libraries in the program's processes
-wrote to `failures/`, and zero-length streams."""
+wrote to `failures/`, and streams that are empty or missing."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ FOLDER = "failures"
 DISK_FULL = "the disk of the run directory is full"
 """writer.c: how the reason begins when a stream cannot grow."""
 LINE_MAX = 256
+_PROCESS = re.compile(r".+-\d+")
+"""Names of processes' folders (native/include/xpuprof/part.h)."""
 _LINES_MAX = 16
 """Most lines read from a file."""
 
@@ -54,14 +57,21 @@ def printable(line: bytes) -> str:
 
 
 def _emptied(execution: Path) -> Iterator[str]:
+    """Processes that left a stream of length 0, or a folder without one."""
+    advice = "so what it recorded is lost; record the run again, unless this is an incomplete copy"
     for part in sorted(execution.iterdir()) if execution.is_dir() else []:
-        for name in STREAM_FILES:
-            try:
-                size = (part / name).stat().st_size
-            except OSError:
-                continue
-            if not size:
-                yield (
-                    f"{execution.name}/{part.name}/{name} is empty, so what it recorded is lost; "
-                    "record the run again, unless this is an incomplete copy"
-                )
+        if not _PROCESS.fullmatch(part.name) or not part.is_dir():
+            continue
+        sizes = {name: _size(part / name) for name in STREAM_FILES}
+        for name in [name for name, size in sizes.items() if size == 0]:
+            yield f"{execution.name}/{part.name}/{name} is empty, {advice}"
+        if all(size is None for size in sizes.values()):
+            yield f"{execution.name}/{part.name} has no stream, {advice}"
+
+
+def _size(path: Path) -> int | None:
+    """None for a file that is not there."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
