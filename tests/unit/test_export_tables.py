@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -173,3 +174,12 @@ def test_command(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="make a selection with"):
         export(run, "--format", "macsim", "-o", tmp_path / "x", "--selection", tmp_path / "none")
     assert not (tmp_path / "x").exists()
+
+
+def test_executions_have_numbers(run: Path, tmp_path: Path) -> None:
+    """GIVEN executions THEN their times and codes are numbers, unknown ones NULL."""
+    export(run, "--format", "sqlite", "-o", tmp_path / "t.db")
+    query = "SELECT exit_code, signal, tsc_end - tsc_start, wall_s, typeof(tsc_hz) FROM executions"
+    with closing(sqlite3.connect(tmp_path / "t.db")) as database:
+        rows = database.execute(query).fetchall()
+    assert rows == [(0, None, traces.END - traces.START, 1.0, "real")] * 3

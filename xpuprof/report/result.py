@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,7 +50,13 @@ def as_json(result: Result) -> dict[str, object]:
         "method": selection.method,
         "k": selection.k,
         "representatives": [
-            {**representative_json(r), "cluster": r.cluster} for r in selection.representatives
+            {
+                **representative_json(r),
+                "cluster": r.cluster,
+                "cluster_size": int(selection.sizes[r.cluster]),
+                "time_s": _known(result.typical.of[r.slice]),
+            }
+            for r in selection.representatives
         ],
         "allotment": allotment and asdict(allotment),
         "measured_s": result.measured,
@@ -74,6 +81,11 @@ def as_json(result: Result) -> dict[str, object]:
             "warps": sums.warps,
         },
     }
+
+
+def _known(time: float) -> float | None:
+    """A slice's time; None if no timer run has it."""
+    return None if math.isnan(time) else time
 
 
 def unfinished_json(done: Ran) -> dict[str, object]:

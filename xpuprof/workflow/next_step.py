@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from xpuprof.engines.filters import Filters
 from xpuprof.trace.run import REDACTED, Run
@@ -12,8 +13,13 @@ from xpuprof.trace.tables import Execution
 
 
 def command(*words: object) -> str:
-    """An xpuprof command, quoted for a shell."""
-    return shlex.join(["xpuprof", *map(str, words)])
+    """An xpuprof command, quoted for a shell. A path that begins with a dash is no option."""
+    return shlex.join(["xpuprof", *map(_word, words)])
+
+
+def _word(word: object) -> str:
+    text = str(word)
+    return f"./{text}" if isinstance(word, PurePath) and text.startswith("-") else text
 
 
 def of_program(name: str, *words: object, argv: Sequence[str]) -> str:

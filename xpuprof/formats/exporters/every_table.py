@@ -22,6 +22,13 @@ from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import CpuVectors, DeviceDistances, Execution, GpuVectors, Process
 
+_NUMBERS = {
+    **dict.fromkeys(("pid", "exit_code", "signal"), "Int64"),
+    **dict.fromkeys(("tsc_start", "tsc_end"), "int64"),
+    **dict.fromkeys(("wall_s", "tsc_hz"), "float64"),
+}
+"""Columns of `executions` that are not text; Int64 may be unknown."""
+
 
 def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd.DataFrame]]:
     """(name, rows) pairs; a name recurs for every execution and process, which rows include."""
@@ -29,7 +36,8 @@ def every_table(run: Run, selection: Selection | None) -> Iterator[tuple[str, pd
         imported = ImportedSlices(run.path)
         yield "slices", imported.table().assign(**{n: imported.column(n) for n in imported.metrics})
     if run.executions:
-        yield "executions", pd.DataFrame([_record(e.record) for e in run.executions]).astype(str)
+        frame = pd.DataFrame([_record(e.record) for e in run.executions])
+        yield "executions", frame.astype(dict.fromkeys(frame.columns, "str") | _NUMBERS)
     for execution in run.executions:
         own = job_of(execution).own_lives
         for process in execution.processes:

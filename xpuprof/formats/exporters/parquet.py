@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, unwritable
 from xpuprof.formats.format import Exporter, Needs
 from xpuprof.formats.output import refuse_existing
 
@@ -46,7 +46,9 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
         for name, writer in writers.items():
             writer.close()
             os.replace(_temporary(paths[name]), paths[name])
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    except pa.ArrowException as error:
         raise UsageError(f"cannot write to {folder}: {error}") from error
     finally:
         for path in paths.values():
