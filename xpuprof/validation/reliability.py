@@ -40,7 +40,7 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
         if longest <= FAR * middle or len(chosen) == len(own):
             continue
         number, beyond = 0, 0.0
-        how = f"{longest / middle:.0f} times its median or less" if middle else "time, most none"
+        how = f"up to {longest / middle:.0f} times its median" if middle else "time, most none"
         for piece in pieces(len(own)):
             far = own[piece][own[piece] > FAR * middle]
             number, beyond = number + len(far), beyond + float((far - middle).sum())
@@ -50,7 +50,7 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
             (
                 beyond,
                 f"{number:,} of the {len(own):,} slices of cluster {cluster} (a slice of it ends "
-                f"with {chosen[0].end.kernel}) take {how}",
+                f"with {chosen[0].end.kernel}) {'takes' if number == 1 else 'take'} {how}",
             ),
         )
     share = excess / float(times.values.sum())
