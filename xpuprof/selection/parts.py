@@ -35,6 +35,14 @@ def write_parts(selection: Selection, folder: Path, force: bool = False) -> None
         part(selection, number).write(path, force)
 
 
+def seed_of(seed: int, number: int) -> int:
+    """The seed of a process's own selection. The first one has the job's; with that in every
+    process, ranks of like times would draw the same slices, and their errors would add up."""
+    if not number:
+        return seed
+    return int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
+
+
 def joined(parts: Sequence[Selection]) -> Selection:
     """Join selections, one per process, in order. Clusters stay separate; a representative's weight
     becomes its share of the whole job. `identity` is left to the caller."""
@@ -75,13 +83,15 @@ def part(selection: Selection, number: int) -> Selection:
     layout = selection.layout
     own = [r for r in selection.representatives if layout.holds(number, r.slice)]
     labels: npt.NDArray[np.int32] = layout.split(selection.labels)[number]
-    shift, scale, chosen = 0, 1.0, selection.design
+    shift, scale, chosen, seed = 0, 1.0, selection.design, selection.seed
     if selection.parameters.get("processes") == EACH:
         shift = int(labels[labels >= 0].min())
         scale = selection.slices / layout.lengths[number]
         chosen = chosen.between(shift, int(labels.max()) + 1)
+        seed = seed_of(seed, number)
     return replace(
         selection,
+        seed=seed,
         representatives=tuple(
             replace(
                 r,

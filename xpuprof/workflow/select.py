@@ -75,13 +75,22 @@ def select_subject(subject: Subject, request: Request) -> Selection:
     whole_number("seed", request.seed, 0, LARGEST_SEED)
     one_of("processes", request.processes, get_args(Processes))
     _require_times(subject, request)
-    every = subject.by_process() if request.processes == "each" else [subject]
     chosen = [
-        registry.select(own.slices, request.method, seed=request.seed, **request.options)
-        for own in every
+        registry.select(own.slices, request.method, seed=asked.seed, **request.options)
+        for own, asked in _every(subject, request)
     ]
     whole = chosen[0] if len(chosen) == 1 else parts.joined(chosen)
     return replace(whole, identity=subject.identity, machine=subject.machine)
+
+
+def _every(subject: Subject, request: Request) -> list[tuple[Subject, Request]]:
+    """What to select from, and how: the whole subject, or each process with a seed of its own."""
+    if request.processes != "each":
+        return [(subject, request)]
+    return [
+        (own, replace(request, seed=parts.seed_of(request.seed, number)))
+        for number, own in enumerate(subject.by_process())
+    ]
 
 
 def _require_times(subject: Subject, request: Request) -> None:
@@ -216,8 +225,8 @@ def stability(subject: Subject, request: Request) -> tuple[Stability, ...]:
         return _stability(subject, request)
     return tuple(
         replace(one, kind=f"{one.kind}, {own.keys[0].label}")
-        for own in subject.by_process()
-        for one in _stability(own, request)
+        for own, asked in _every(subject, request)
+        for one in _stability(own, asked)
     )
 
 
