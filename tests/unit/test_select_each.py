@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix, save_npz
 
+import xpuprof
 from tests.support.processes import process_from
+from tests.support.profiles import PID, nsight
+from tests.support.run import xpuprof as command
 from tests.support.signature_data import process_of
 from xpuprof.arrays import F64
 from xpuprof.estimation.intervals import estimate
@@ -22,7 +26,7 @@ from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.tables import Execution
 from xpuprof.workflow.select import Request, select_subject
-from xpuprof.workflow.subjects import Subject
+from xpuprof.workflow.subjects import Subject, open_subject
 
 
 def job(ranks: int, slices: int) -> Job:
@@ -72,3 +76,36 @@ def test_a_part_states_the_seed_of_its_draws() -> None:
     for alone, part in zip(subject.by_process(), own, strict=True):
         again = select_subject(alone, Request("random", {"n": 4}, part.seed))
         assert [r.slice for r in again.representatives] == [r.slice for r in part.representatives]
+
+
+@pytest.fixture
+def two_pids(tmp_path: Path) -> Path:
+    """An import of two processes that launch different kernels, with block vectors."""
+    first = [(100 * i, 100 * i + 20, 0, 7, 1, PID) for i in range(1, 41)]
+    second = [(100 * i, 100 * i + 80, 0, 7, 2, 2 * PID) for i in range(1, 21)]
+    run = tmp_path / "run"
+    xpuprof.import_(nsight(tmp_path / "r.sqlite", first + second), run)
+    kinds = np.repeat([0, 1, 2, 3], [40, 1, 20, 1])
+    save_npz(run / "imported" / "gpu-vectors.npz", csr_matrix(np.eye(4)[kinds]))
+    return run
+
+
+@pytest.mark.parametrize("method", ["random", "stem-root", "xpu-stem", "gpu-point"])
+def test_processes_of_an_import_have_their_own_selections(two_pids: Path, method: str) -> None:
+    """GIVEN an import of two processes THEN no cluster spans both, and each part projects its
+    process alone."""
+    subject = open_subject(two_pids)
+    chosen = each(subject, method)
+    assert chosen.parameters["processes"] == "each"
+    for number, slices in enumerate((41, 21)):
+        part = parts.part(chosen, number)
+        assert part.slices == slices and part.labels.min() == 0
+        assert sum(r.multiplier for r in part.representatives) == pytest.approx(slices)
+        assert {r.end.kernel for r in part.representatives} <= {("add", "mul")[number], "SYS_exit"}
+
+
+def test_the_command_writes_parts_of_an_import(two_pids: Path) -> None:
+    """GIVEN an import of two processes THEN select --processes each writes a file for each."""
+    command("select", two_pids, "--processes", "each", check=True)
+    labels = [Selection.read(two_pids / f"selection-process{i}.json").slices for i in range(2)]
+    assert labels == [41, 21]

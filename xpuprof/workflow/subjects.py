@@ -6,22 +6,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from xpuprof.arrays import F64
 from xpuprof.errors import InputError, UsageError
 from xpuprof.methods.block_vectors import ImportedVectors
-from xpuprof.methods.profile import SliceProfile, Slices
+from xpuprof.methods.profile import SliceProfile, Slices, Vectors
 from xpuprof.methods.recorded import from_processes
 from xpuprof.selection.identity import Identity, SelectedWindow
 from xpuprof.selection.program import program_of
-from xpuprof.trace.coordinates import Stretches
+from xpuprof.trace.coordinates import JobRows, Stretches
 from xpuprof.trace.imported import VECTORS, ImportedSlices
 from xpuprof.trace.joined_times import Joined, join, profiled
 from xpuprof.trace.kinds import Key
-from xpuprof.trace.processes import Job, job_of, keys_of_table
+from xpuprof.trace.processes import Job, job_of, keys_of_table, layout_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.sequence import launch_sequence
 from xpuprof.trace.window import never_opened
@@ -60,21 +62,22 @@ class Subject:
 
     def by_process(self) -> list[Subject]:
         """One subject per process; only itself for a single process."""
-        job = self.job
-        if job is None or not job.several:
+        if len(self.keys) < 2:
             return [self]
-        none: Sequence[F64 | None] = [None] * len(job.processes)
-        times = none if self.times is None else job.layout.split(self.times, axis=1)
-        return [
-            replace(
-                self,
-                slices=from_processes(process.slices, [process], own, self.slices.name),
-                times=own,
-                keys=(key,),
-                job=replace(job, processes=(process,)),
-            )
-            for process, key, own in zip(job.processes, job.keys, times, strict=True)
-        ]
+        layout = layout_of(self.keys)
+        none: Sequence[F64 | None] = [None] * len(self.keys)
+        times = none if self.times is None else layout.split(self.times, axis=1)
+        return [self._process(number, own) for number, own in enumerate(times)]
+
+    def _process(self, number: int, times: F64 | None) -> Subject:
+        job, slices = self.job, self.slices
+        if job is None:
+            slices = _part_of_import(self.profile, layout_of(self.keys).rows(number))
+        else:
+            process = job.processes[number]
+            slices = from_processes(process.slices, [process], times, slices.name)
+            job = replace(job, processes=(process,))
+        return replace(self, slices=slices, times=times, keys=(self.keys[number],), job=job)
 
 
 def open_subject(
@@ -142,12 +145,38 @@ def imported_profile(path: Path) -> SliceProfile:
         slices=source.table(),
         times=metrics[time] if time else None,
         metrics=metrics,
-        gpu_vectors=matrices.get("gpu"),
-        cpu_vectors=matrices.get("cpu"),
-        vectors=ImportedVectors(**matrices) if matrices else None,
         time_name=time or "time",
         name=str(path),
+        **_with_vectors(matrices),
     )
+
+
+def _with_vectors(matrices: Mapping[str, Vectors]) -> dict[str, Any]:
+    """The fields of a profile that hold the vectors of its sides."""
+    vectors = ImportedVectors(**matrices) if matrices else None
+    return {**{f"{side}_vectors": own for side, own in matrices.items()}, "vectors": vectors}
+
+
+def _part_of_import(whole: SliceProfile, rows: JobRows) -> SliceProfile:
+    """The profile of one process of an import; its table has no column `process`."""
+    table = whole.slices.iloc[rows].drop(columns="process")
+    table = table.assign(slice=np.arange(len(table)))
+    matrices = {"gpu": whole.gpu_vectors, "cpu": whole.cpu_vectors}
+    return replace(
+        whole,
+        slices=table.assign(kernel=table["kernel"].cat.remove_unused_categories()),
+        times=None if whole.times is None else whole.times[rows],
+        metrics={name: values[rows] for name, values in whole.metrics.items()},
+        **_with_vectors({side: _rows_of(own, rows) for side, own in matrices.items() if own}),
+    )
+
+
+def _rows_of(matrix: Vectors, rows: JobRows) -> Vectors:
+    def of_rows() -> sparse.csr_matrix | None:
+        whole = matrix()
+        return None if whole is None else whole[rows]
+
+    return of_rows
 
 
 def profiled_job(run: Run) -> Job:
