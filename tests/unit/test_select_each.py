@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from xpuprof.methods.recorded import from_processes
 from xpuprof.selection import parts
 from xpuprof.selection.identity import Identity
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.coordinates import JobLayout
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.records import ExecutionRecord, process_meta
 from xpuprof.trace.tables import Execution
@@ -29,16 +31,18 @@ from xpuprof.workflow.select import Request, select_subject
 from xpuprof.workflow.subjects import Subject, open_subject
 
 
-def job(ranks: int, slices: int) -> Job:
-    """Ranks that launch one kernel alike."""
-    tables = process_of([0] * (slices - 1)).tables
-    made = [process_from(tables, f"r{r}", process_meta({"rank": str(r)}, "")) for r in range(ranks)]
+def job(slices: Sequence[int]) -> Job:
+    """Ranks that launch one kernel, with these numbers of slices."""
+    made = [
+        process_from(process_of([0] * (n - 1)).tables, f"r{r}", process_meta({"rank": str(r)}, ""))
+        for r, n in enumerate(slices)
+    ]
     return job_of(Execution(ExecutionRecord("profile", "profile"), made))
 
 
-def subject_of(times: F64) -> Subject:
-    """A job with the times of its slices, float64[ranks, slices]."""
-    made, flat = job(*times.shape), times.reshape(1, -1)
+def subject_of(times: Sequence[F64] | F64) -> Subject:
+    """A job with the times of each rank's slices."""
+    made, flat = job([len(own) for own in times]), np.concatenate(times)[None, :]
     slices = from_processes(made.slices, made.processes, flat, "job")
     return Subject(
         Path("job"), slices, flat, keys=made.keys, identity=Identity(processes=made.keys), job=made
@@ -109,3 +113,41 @@ def test_the_command_writes_parts_of_an_import(two_pids: Path) -> None:
     command("select", two_pids, "--processes", "each", check=True)
     labels = [Selection.read(two_pids / f"selection-process{i}.json").slices for i in range(2)]
     assert labels == [41, 21]
+
+
+def test_ranks_are_drawn_again_from_each_process() -> None:
+    """GIVEN two processes of constant but unlike times THEN ranked sets of each project exactly,
+    and the interval says so, with all times known or only the representatives'."""
+    times = np.repeat([[1.0], [10.0]], 200, axis=1)
+    chosen = each(subject_of(times), "ranked-set")
+    assert project(chosen, times.ravel()) == pytest.approx(times.sum())
+    sparse = np.full(times.size, np.nan)
+    rows = [r.slice for r in chosen.representatives]
+    sparse[rows] = times.ravel()[rows]
+    for known in (times.ravel(), sparse):
+        answer = estimate(chosen, known)
+        assert (answer.low, answer.high) == pytest.approx((times.sum(), times.sum()))
+
+
+def test_intervals_of_ranked_sets_of_each_process_hold() -> None:
+    """GIVEN four processes, one of which is measured whole THEN the interval of all holds, is that
+    of the ranked ones alone, and outlives the file."""
+    rng, draws = np.random.default_rng(2), 150
+    lengths = (300, 300, 20, 300)
+    subject = subject_of([rng.exponential(10.0**p, n) for p, n in enumerate((300, 300, 20, 300))])
+    assert subject.times is not None
+    times, total = subject.times[0], float(subject.times.sum())
+    selections = [each(subject, "ranked-set", seed) for seed in range(draws)]
+    chosen = Selection.parse(selections[0].text(), "s")
+    assert chosen == selections[0] and chosen.design == selections[0].design
+    half = estimate(chosen, times).half_width * estimate(chosen, times).value
+    held = [abs(project(one, times) - total) <= half for one in selections]
+    assert np.mean(held) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
+    alone = [
+        (own.high - own.low) / 2
+        for number, known in enumerate(JobLayout(lengths).split(times))
+        if (own := estimate(parts.part(chosen, number), known)).high is not None
+        and own.low is not None
+    ]
+    assert alone[2] == pytest.approx(0.0)
+    assert half == pytest.approx(np.linalg.norm(alone), rel=0.1)

@@ -234,10 +234,10 @@ def cluster_means(
     drawn = np.repeat(mean[:, np.newaxis], MEANS, axis=1)
     if selection.design.no_interval:
         return mean, selection.design.no_interval
-    known = ByCluster.of_pieces(selection.labels, [(slice(0, len(values)), values)])
+    known = by_cluster(selection, values)
     if np.isfinite(known.covered).all():
         if selection.design.how == "ranked":
-            return mean, _rank_means(selection, known.values, rng)[:MEANS].T
+            return mean, _rank_means(selection, known, rng)[:MEANS].T
         for cluster, draws in _draws(selection).items():
             own = known.of(cluster)
             errors = errors_of_total(selection.design, own, draws, rng)[:MEANS]
@@ -341,9 +341,12 @@ def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, sca
     rng = np.random.default_rng(selection.seed)
     errors, expected = np.zeros(DRAWS), 0.0
     if selection.design.how == "ranked":
-        # Each rank stands for an equal part of the run, of which a part has its share.
-        equal = len(known.values) / len(selection.sizes)
-        return _rank_means(selection, known.values, rng) @ (part / selection.sizes * equal) - truth
+        # Each rank stands for an equal part of its process, of which a part has its share.
+        equal = np.concatenate(
+            [np.full(len(own), selection.sizes[own].mean()) for own in _ranks(selection)]
+        )
+        stands_for = scale * equal * part / np.maximum(selection.sizes, 1)
+        return _rank_means(selection, known, rng) @ stands_for - truth
     for cluster, draws in _draws(selection).items():
         values = known.of(cluster)
         share = scale * float(part[cluster]) / len(values)
@@ -353,9 +356,22 @@ def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, sca
     return errors + (expected - truth)
 
 
-def _rank_means(selection: Selection, values: F64, rng: np.random.Generator) -> F64:
+def _rank_means(selection: Selection, known: ByCluster, rng: np.random.Generator) -> F64:
     """The means of a ranked selection's clusters, float64[DRAWS, clusters], drawn again."""
-    return ranked_means(values, sum(_draws(selection).values()), len(selection.sizes), rng)
+    draws = _draws(selection)
+    means = [
+        ranked_means(known.of(process), sum(draws.get(c, 0) for c in own.tolist()), len(own), rng)
+        for process, own in enumerate(_ranks(selection))
+    ]
+    return np.concatenate(means, axis=1)
+
+
+def _ranks(selection: Selection) -> list[I64]:
+    """The clusters of a ranked selection, by what they were drawn from."""
+    every = np.arange(len(selection.sizes))
+    ranks = selection.design.ranks
+    found = [every] if ranks is None else np.split(every, np.cumsum(ranks)[:-1])
+    return [own for own in found if len(own)]  # the last processes may be missing in another run
 
 
 def _draws(selection: Selection) -> dict[int, int]:
@@ -426,11 +442,22 @@ def _samples(selection: Selection, measured: F64) -> _Samples:
         variance=square / np.maximum(draws - 1.0, 1.0),
         stands_for=np.bincount(index, _multipliers(selection)).astype(np.float64),
         correction=(
-            np.ones(len(size))
+            np.where(_once_each(selection)[cluster] == size, 0.0, 1.0)
             if selection.design.replacement
             else 1.0 - np.minimum(draws / size, 1.0)
         ),
     )
+
+
+def _once_each(selection: Selection) -> I64:
+    """How many of each cluster's own slices were drawn just once, int64[clusters]: if all were, its
+    total is known, though it was drawn with replacement."""
+    own = [
+        r.cluster
+        for r in selection.representatives
+        if r.draws == 1 and selection.labels[r.slice] == r.cluster
+    ]
+    return np.bincount(np.array(own, dtype=np.int64), minlength=len(selection.sizes))
 
 
 @dataclass(frozen=True, eq=False)

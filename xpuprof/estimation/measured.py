@@ -56,9 +56,14 @@ def by_cluster(selection: Selection, values: F64) -> ByCluster:
 
 
 def _groups(selection: Selection) -> I32:
-    """Ranks are drawn from the whole run."""
-    ranked = selection.design.how == "ranked"
-    return np.broadcast_to(np.int32(0), selection.slices) if ranked else selection.labels
+    """Ranks are drawn from the whole run, or from each process."""
+    labels, ranks = selection.labels, selection.design.ranks
+    if selection.design.how != "ranked":
+        return labels
+    if ranks is None:
+        return np.broadcast_to(np.int32(0), selection.slices)
+    process = np.repeat(np.arange(len(ranks), dtype=np.int32), ranks)
+    return np.where(labels < 0, np.int32(-1), process[labels])
 
 
 @dataclass(frozen=True)

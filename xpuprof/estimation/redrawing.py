@@ -41,7 +41,11 @@ def ranked_draws(values: F64, ranks: int, shape: tuple[int, ...], rng: np.random
 
 def ranked_means(values: F64, draws: int, ranks: int, rng: np.random.Generator) -> F64:
     """The mean of each rank, float64[DRAWS, ranks], where `draws` of `values` are drawn by ranked
-    set sampling."""
+    set sampling, or all are measured as one rank."""
+    if not len(values):  # a process that another run lacks
+        return np.zeros((DRAWS, ranks))
+    if ranks == 1 and draws >= len(values):
+        return np.full((DRAWS, 1), values.mean())
     rows = ranked_draws(values, ranks, (DRAWS, max(draws // ranks, 1)), rng)
     means: F64 = values[rows].mean(axis=1)
     return means

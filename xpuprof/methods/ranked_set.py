@@ -39,7 +39,7 @@ def select(
     without times."""
     times = profile.require_times("ranked-set")
     count = len(times)
-    if n >= count:
+    if max(n, 2) >= count:
         every = random_.select(profile, seed=seed, n=count, confidence=confidence)
         return replace(every, method="ranked-set", parameters={**every.parameters, "ranks": ranks})
     ranks = min(ranks, count)

@@ -47,7 +47,8 @@ class Design:
       method states `error_bound`, a fraction of the total at `confidence`. Where it simulated its
       error, `quantile` is that over the standard deviation at `confidence`, or at 95 % if that is
       more, so that intervals of 95 % have it.
-    - `ranked`: by ranked set sampling over the whole run; stratum i is rank i.
+    - `ranked`: by ranked set sampling over the whole run; stratum i is rank i. Where processes were
+      ranked one by one, `ranks` is how many strata each has; one that was measured whole has one.
     - `nearest`: each cluster's slices, in the order of the run, are cut into as many parts of equal
       size as it has representatives; in each part the slice nearest to the centroid is chosen.
     - `picked`: one member per cluster by a deterministic rule, so no theory gives an
@@ -63,12 +64,18 @@ class Design:
     error_bound: float | None = None
     confidence: float | None = None
     quantile: float | None = None
+    ranks: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.how not in get_args(How):
             raise ValueError(f"unknown design {self.how!r}")
         if (self.how in ("random", "ranked")) != (self.strata is not None):
             raise ValueError("random draws have strata, other designs have none")
+        if self.ranks is not None:
+            if self.how != "ranked" or self.strata is None or sum(self.ranks) != len(self.strata):
+                raise ValueError("the ranks do not add up to the strata")
+            if min(self.ranks) < 1:
+                raise ValueError("a process has no rank")
 
     @classmethod
     def picked(cls, reason: str) -> Design:
@@ -88,13 +95,16 @@ class Design:
     def between(self, first: int, end: int) -> Design:
         """The design for clusters `first` up to `end`, without a bound of its own."""
         strata = None if self.strata is None else self.strata.between(first, end)
-        return replace(self, strata=strata, error_bound=None, confidence=None, quantile=None)
+        return replace(
+            self, strata=strata, error_bound=None, confidence=None, quantile=None, ranks=None
+        )
 
 
 def joined(designs: list[Design]) -> Design:
-    """Join designs of one kind, numbering their clusters consecutively. The individual bounds do
-    not hold jointly, so none is kept."""
-    first = designs[0]
+    """Join designs of one method, numbering their clusters consecutively. The individual bounds do
+    not hold jointly, so none is kept. Among ranked ones, a short process is measured whole by a
+    random design: one rank that leaves no error."""
+    first = next((design for design in designs if design.how == "ranked"), designs[0])
     strata = [design.strata for design in designs if design.strata is not None]
     together = Strata(
         size=tuple(n for one in strata for n in one.size),
@@ -102,4 +112,5 @@ def joined(designs: list[Design]) -> Design:
         mean=tuple(x for one in strata for x in one.mean),
         sigma=tuple(x for one in strata for x in one.sigma),
     ) if strata else None  # fmt: skip
-    return Design(first.how, first.basis, together, first.replacement)
+    ranks = tuple(map(len, strata)) if first.how == "ranked" else None
+    return Design(first.how, first.basis, together, first.replacement, ranks=ranks)

@@ -307,7 +307,7 @@ def _design_of_scores(scores: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
 
 
 def _design(stated: Mapping[str, Any]) -> Design:
-    strata = stated.get("strata")
+    strata, ranks = stated.get("strata"), stated.get("ranks")
     numbers = {
         key: None if stated.get(key) is None else document.number(stated[key], key)
         for key in ("error_bound", "confidence", "quantile")
@@ -317,6 +317,7 @@ def _design(stated: Mapping[str, Any]) -> Design:
         basis=document.string(stated["basis"], "basis"),
         strata=None if strata is None else _strata(strata),
         replacement=strata is not None and document.flag(stated["replacement"], "replacement"),
+        ranks=None if ranks is None else tuple(document.integer(n, "ranks") for n in ranks),
         **numbers,
     )
 
