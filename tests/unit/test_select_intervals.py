@@ -19,6 +19,7 @@ from xpuprof.estimation.intervals import (
     one_run_error,
 )
 from xpuprof.estimation.typical_times import typical_times
+from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Marker, Representative, Selection
 
 
@@ -263,6 +264,19 @@ def test_a_metric_that_only_the_start_up_has() -> None:
     answers = [estimate(chosen, known), estimate_ratio(chosen, values, np.ones(5))]
     assert [(a.low, a.high) for a in answers] == [(None, None)] * 2
     assert answers[0].value == 900.0
+
+
+def test_a_choice_by_rule_has_no_interval() -> None:
+    """GIVEN several representatives of a cluster, picked by a rule THEN neither a sum nor a ratio
+    has an interval, and both say why."""
+    rng = np.random.default_rng(7)
+    chosen = replace(
+        random_selection((30, 10), (3, 2), rng), design=Design.picked("the first ones")
+    )
+    known, values = np.full(40, np.nan), rng.normal(10.0, 1.0, 5)
+    known[[r.slice for r in chosen.representatives]] = values
+    answers = [estimate(chosen, known), estimate_ratio(chosen, values, np.ones(5))]
+    assert [(a.low, a.high, a.basis) for a in answers] == [(None, None, "the first ones")] * 2
 
 
 def test_means_of_clusters_stray_as_their_sum_does() -> None:

@@ -181,6 +181,8 @@ def estimate_ratio(
     multiplier = _multipliers(selection)
     total = float(np.dot(denominator, multiplier))
     value = float(np.dot(numerator, multiplier)) / total
+    if selection.design.no_interval:
+        return Estimate(value, None, None, None, selection.design.no_interval)
     samples = _samples(selection, numerator - value * denominator)
     if _only_zeros(selection, samples, numerator):
         return Estimate(value, None, None, None, ALL_ZERO)
