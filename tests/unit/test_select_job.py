@@ -27,10 +27,14 @@ from xpuprof.estimation.projection import project
 from xpuprof.methods import clustered, registry
 from xpuprof.methods.block_vectors import ImportedVectors, RecordedVectors
 from xpuprof.methods.profile import SliceProfile
+from xpuprof.methods.recorded import from_processes
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import JobLayout
+from xpuprof.trace.processes import slices_of as slices_of_processes
 from xpuprof.trace.tables import Process
+from xpuprof.workflow.select import Request, _other_k, select_subject
 from xpuprof.workflow.several_runs import DistributedSlices
+from xpuprof.workflow.subjects import Subject
 
 
 @dataclass(frozen=True)
@@ -306,3 +310,32 @@ def test_projection_over_ranks_is_a_projection() -> None:
     """`project` serves a single-run selection; a job of one rank is one."""
     chosen = select_job([ranks()[0]])
     assert project(chosen, np.ones(chosen.slices)) == pytest.approx(chosen.slices)
+
+
+def test_each_program_of_a_job_has_its_own_ends() -> None:
+    """GIVEN two ranks of one program and one of another THEN the first slices of the two form a
+    cluster, and the other's its own; likewise the last ones. The same from tables."""
+    sources = [Rank("a", (0, 1) * 20), Rank("b", (0, 2) * 30), Rank("c", (3, 1) * 20)]
+    processes = [source.process() for source in sources]
+    table = from_processes(slices_of_processes(processes), processes)
+    for chosen in (select_job(sources), registry.select(table, "xpu-point", seed=1)):
+        first, last = chosen.labels[[0, 41, 102]], chosen.labels[[40, 101, 142]]
+        for own in (first.tolist(), last.tolist()):
+            assert own[0] == own[1] != own[2]
+        assert sorted(chosen.sizes[[first[0], first[2], last[0], last[2]]]) == [1, 1, 2, 2]
+        kept = {r.cluster for r in chosen.representatives}
+        assert kept >= {first[0], first[2], last[0], last[2]}
+
+
+def test_the_ends_of_further_programs_do_not_count_in_k() -> None:
+    """GIVEN more programs than -k has room for THEN each has its ends, the rest is clustered, and
+    why there are more clusters is said."""
+    sources = [Rank(str(n), (n, 5, 6) * 10) for n in range(4)]
+    subject = Subject(Path("job"), slices_of(sources))
+    request = Request("xpu-point", {"k": 4})
+    chosen = select_subject(subject, request)
+    assert chosen.k == 2 + 2 * 4
+    assert _other_k(request, chosen) == [
+        "-k 4 gave 10 clusters: slices with a build, the ends of further programs and extreme "
+        "times stand apart"
+    ]

@@ -24,7 +24,6 @@ from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, n
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.selection.results import Allotment, Scores
-from xpuprof.signature.matrix import BUILD_CLASSES, MOST_BUILT
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def choose_with_labels(
         return _by_times(data, found, options, times)
     labelled = _labelled(data, found.best, options.resolution)
     data.free_points()
-    return _by_profile(data.executor, labelled, found, options), labelled
+    return _by_profile(data, labelled, found, options), labelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +137,7 @@ def _labelled(
 
 def label(points: Points, extents: Extents, centre: F32, resolution: float = 0.0) -> LabelledSlices:
     """A run's slices with their nearest centres, and how far they lie from these beyond the
-    resolution. Slices set apart have labels k (first), k + 1 (last) and so on in every run."""
+    resolution. Slices set apart have labels from k on, the same in every run of a program."""
     own = kmeans.nearest(points.x, centre)
     distance2 = kmeans.distances(points.x, centre, own)
     norm2 = np.einsum("ij,ij->i", centre, centre)
@@ -151,7 +150,7 @@ def label(points: Points, extents: Extents, centre: F32, resolution: float = 0.0
 
 
 def _by_profile(
-    executor: Executor,
+    data: SlicePoints,
     labelled: Sequence[Handle[LabelledSlices]],
     found: Sweep,
     options: Options,
@@ -162,9 +161,9 @@ def _by_profile(
     def how_many(clusters: Clusters) -> I64:
         return _allocation(clusters, options)
 
-    most = found.best.k + 2 + MOST_BUILT + BUILD_CLASSES
+    most = found.best.k + data.apart
     chosen = representatives.choose(
-        executor, labelled, most, how_many, options.coverage, options.early
+        data.executor, labelled, most, how_many, options.coverage, options.early
     )
     return _choice(chosen, found, found.best)
 
@@ -238,7 +237,7 @@ def _by_times(
             )  # fmt: skip
             choice = _choice(chosen, found, found.by_k[plan.k])
             if options.expected_error is not None:
-                alone = _by_profile(executor, best, found, options)
+                alone = _by_profile(data, best, found, options)
                 compared = _beside(alone, choice, times.typical)
                 if _misses(compared.allotment, options.expected_error):
                     return alone, best

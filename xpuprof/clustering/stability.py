@@ -79,6 +79,7 @@ def over_bootstraps(
                 s.instructions[own],
                 s.parameters,
                 None if s.builds is None else s.builds[own],
+                s.program,
             )
             for s, own in zip(signatures, drawn, strict=True)
         ]

@@ -65,6 +65,8 @@ class Signature:
     parameters: Mapping[str, Any]
     builds: F64 | None = None
     """Slices in which a device program was built; None: not known."""
+    program: str = ""
+    """As `program_of`."""
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -141,8 +143,8 @@ def signatures(
     )
     settings = projection.settings(scales)
     return [
-        Signature(*join(parts, scales, projection), settings, own)
-        for parts, own in zip(every, built, strict=True)
+        Signature(*join(parts, scales, projection), settings, own, program_of(process))
+        for process, parts, own in zip(processes, every, built, strict=True)
     ]
 
 
@@ -255,6 +257,13 @@ def builds_of(process: Process) -> F64:
         return np.zeros(len(slices))
     executed = (slices["cpu_instructions"] + slices["gpu_instructions"]).to_numpy(np.float64)
     return np.where(slices["builds"].to_numpy() > 0, np.maximum(executed, 1.0), 0.0)
+
+
+def program_of(process: Process) -> str:
+    """What tells the programs of a job apart: the kernel of the first launch, with the hash of its
+    device program. Ranks of one program begin alike, even where their later launches differ."""
+    first = process.slices.iloc[0]
+    return f"{first.get('program', '')} {first['kernel']}"
 
 
 def apart_of(slices: int, ends: bool, builds: F64 | None = None) -> npt.NDArray[np.int8]:

@@ -195,12 +195,15 @@ def _other_k(request: Request, selection: Selection) -> list[str]:
         return []
     if found < wanted and "coverage" not in request.options:
         return [f"-k {wanted} gave {found} clusters: there are no more distinct slices"]
-    if found > wanted:
-        return [
-            f"-k {wanted} gave {found} clusters: some were divided by their times, for "
-            "--target-error or --budget"
-        ]
-    return []
+    if found <= wanted:
+        return []
+    by_times = {"target_error", "budget"} & request.options.keys()
+    cause = (
+        "some were divided by their times, for --target-error or --budget"
+        if by_times
+        else "slices with a build, the ends of further programs and extreme times stand apart"
+    )
+    return [f"-k {wanted} gave {found} clusters: {cause}"]
 
 
 def _unmet_bound(selection: Selection) -> list[str]:
