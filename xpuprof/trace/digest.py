@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import U32, U64, Mask
+from xpuprof.arrays import U64, Mask
 from xpuprof.errors import TraceError
+from xpuprof.trace.launch_order import LaunchOrder
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.streams import Stream, StreamReader
@@ -36,7 +37,8 @@ class Digest:
     window: Window | None
     sums: Sums
     turns: int
-    """See Process."""
+    by_thread: int
+    """See Process, as for `turns`."""
 
 
 def digest(
@@ -65,7 +67,7 @@ def digest(
         sums = _with_grids(sums, events, launches, chosen)
     if cpu:
         sums = added(sums, _cpu_sums(cpu, chosen))
-    return Digest(closed, chosen.window, sums, launches.turns)
+    return Digest(closed, chosen.window, sums, launches.order.turns, launches.order.by_thread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,7 @@ class Launches:
         self._kernel = np.zeros(size, np.min_scalar_type(kernels))
         self._flags = np.zeros(size, np.uint8)
         self._grid = np.zeros(size, np.min_scalar_type(grids + 1))
-        self.turns = 0
-        """See Process."""
+        self.order = LaunchOrder()
         self._reason = np.zeros(0, np.uint16)
         self._reasons: dict[str, int] = {"": 0}
         if events:
@@ -118,7 +119,8 @@ class Launches:
 
     def _read(self, events: StreamReader) -> None:
         done = 0
-        for rows in events.chunks("launches", "launch_grids", "completes", "uncounted"):
+        tables = ("kernels", "launches", "launch_grids", "completes", "uncounted")
+        for rows in events.chunks(*tables):
             launches = rows["launches"]
             span = slice(done, done + len(launches))
             if not np.array_equal(launches["launch"], np.arange(span.start, span.stop)):
@@ -130,7 +132,7 @@ class Launches:
             flags = launches["flags"] & ~np.uint32(_ENDED | _UNCOUNTED)
             self._flags[span] |= flags.astype(np.uint8)
             self._keep_reasons(events.stream, launches["reason"], launches["launch"])
-            self.turns ^= _turns(launches["launch"], launches["thread"])
+            self.order.read(events.stream, rows)
             done = span.stop
             pairs = rows["launch_grids"]
             self._grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)
@@ -240,14 +242,6 @@ class Launches:
             used, times = np.unique(own[own > 0], return_counts=True)
             uses[used.astype(np.int64) - 1] += times.astype(np.uint32)
         return uses
-
-
-def _turns(launches: U64, threads: U32) -> int:
-    """See Process. Threads are numbered from 1 by their first launch."""
-    other = threads > 1
-    mixed = (launches[other] << np.uint64(20) ^ threads[other]) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return int(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(32)), initial=0))
 
 
 def _with_grids(sums: Sums, events: StreamReader, launches: Launches, chosen: _Chosen) -> Sums:

@@ -93,7 +93,16 @@ def process_of(
     texts |= {f"cpu_{key}": text for key, text in (cpu.stream.meta() if cpu else {}).items()}
     meta = process_meta(texts, part.name)
     streams = _Streams(part, role, found.sums, found.window)
-    return Process(part.name, meta, found.complete, found.sums, streams, found.window, found.turns)
+    return Process(
+        part.name,
+        meta,
+        found.complete,
+        found.sums,
+        streams,
+        found.window,
+        found.turns,
+        found.by_thread,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,9 +74,13 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
     """
     job = job_of(native, profiled.keys if profiled.several else ())
     times = job.times()
-    if calls(job) == calls(profiled):
-        return times, _turns(profiled, job)
+    if _calls(job) == _calls(profiled):
+        turns = _turns(profiled, job)
+        if turns or by_thread(job) == by_thread(profiled):
+            return times, turns
     found = align_processes(profiled.slices, job.slices)
+    if found.same:  # from device programs whose hashes differ
+        return times, None
     matched = int((found.match >= 0).sum())
     if not matched:
         raise InputError(
@@ -133,12 +137,17 @@ def _consequence(found: Mismatch) -> str:
     if more := found.native - found.slices:
         count = f"{more:,} slices that only it has" if more > 1 else "the slice that only it has"
         return f"the native run's times of the profile's slices include {count}"
-    return "some slices were matched with those of other kernels"
+    return "some slices were matched with those of other kernels or grids"
 
 
-def calls(job: Job) -> list[tuple[int, dict[str, int]]]:
-    """Slices and calls of each kernel, by process, which differ for other sequences; known without
-    decoding the launches."""
+def by_thread(job: Job) -> list[tuple[int, int]]:
+    """Slices and what each thread launched in turn, by process; known without decoding the
+    launches, as are the calls."""
+    return [(process.sums.slices, process.by_thread) for process in job.processes]
+
+
+def _calls(job: Job) -> list[tuple[int, dict[str, int]]]:
+    """Slices and calls of each kernel, by process."""
     return [
         (p.sums.slices, {name: own.calls for name, own in p.sums.kernels.items()})
         for p in job.processes

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that launch the same kernels as often in each run, but in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.support import traces
+from xpuprof.trace.processes import job_of
+from xpuprof.trace.run import Run, create_run
+from xpuprof.validation.native_times import NativeTimes, different_sequences, native_times
+from xpuprof.workflow.repeats import _first_counts
+
+TICKS = {"a": 100, "b": 900}
+Launch = tuple[str, int, int]
+"""Kernel, grid and thread."""
+
+
+def launches(kernels: str, grid: int = 64, thread: int = 1) -> list[Launch]:
+    return [(kernel, grid, thread) for kernel in kernels]
+
+
+def events(made: Sequence[Launch], kernels: str = "ab") -> list[traces.Record]:
+    """`kernels`: in the order of their numbers."""
+    records = [traces.stamp(0, traces.START), traces.program(0)]
+    records += [traces.kernel(number, 0, name, [1]) for number, name in enumerate(kernels)]
+    tsc = traces.START
+    for number, (kernel, grid, thread) in enumerate(made):
+        tsc += TICKS[kernel]
+        sizes = (grid, 1, 1, 32, 1, 1, 0, 0, 0)
+        records += [
+            traces.launch(number, kernels.index(kernel), tsc, sizes=sizes, thread=thread, flags=0),
+            traces.complete(number, tsc),
+            traces.SEAL,
+        ]
+    return [*records, traces.end(len(made), len(made))]
+
+
+def recorded(folder: Path, **executions: list[traces.Record]) -> Run:
+    writer = create_run(folder, argv=["./app"])
+    for name, own in executions.items():
+        role = name.rstrip("0123456789")
+        traces.add_execution(writer, name, role, own, None, tsc_end=1_000_000)
+    writer.finish("complete", "")
+    return Run.open(folder)
+
+
+def timed(
+    folder: Path, profiled: list[traces.Record], native: list[traces.Record]
+) -> tuple[NativeTimes, list[str]]:
+    """The native run's times, and what is said of them."""
+    run = recorded(folder, profile=profiled, time=native)
+    assert run.profile is not None
+    (found,) = native_times(job_of(run.profile), run.times)
+    return found, different_sequences([found.mismatch])
+
+
+def test_another_order_is_aligned_and_named(tmp_path: Path) -> None:
+    """GIVEN `a b a b ...` in the profile and `a ... a b ... b` natively THEN the slices that match
+    in order share the native time, and the first difference is named."""
+    one, other = launches("ab" * 50), launches("a" * 50 + "b" * 50)
+    found, said = timed(tmp_path / "run", events(one), events(other))
+    assert found.times is not None and found.mismatch is not None
+    assert np.count_nonzero(found.times) == found.mismatch.matched < 60
+    assert found.times.sum() == pytest.approx(job_of(found.execution).times().sum())
+    assert "(slice 1: kernel b and kernel a), so only" in said[0]
+
+
+def test_swapped_grids_are_named(tmp_path: Path) -> None:
+    """GIVEN one kernel whose grids are swapped natively THEN the first difference is named."""
+    small, large = launches("a" * 10, 64), launches("a" * 10, 128)
+    _, said = timed(tmp_path / "run", events(small + large), events(large + small))
+    assert "slice 0: kernel a with the grids 64 x 1 x 1 and 128 x 1 x 1" in said[0]
+
+
+@pytest.mark.parametrize("kernels", ["ab", "ba"])
+def test_numbers_of_kernels_do_not_matter(tmp_path: Path, kernels: str) -> None:
+    """GIVEN one order WHEN kernels are numbered alike or not THEN nothing is said."""
+    same = launches("abb" * 9)
+    found, said = timed(tmp_path / "run", events(same), events(same, kernels))
+    assert (found.mismatch, said) == (None, [])
+
+
+def test_threads_that_take_other_turns_launch_the_same(tmp_path: Path) -> None:
+    """GIVEN two threads, one launching `a` and one `b`, and few other turns THEN nothing is said,
+    and slices are not aligned."""
+    one = [*launches("ab" * 200), *launches("b", thread=2), *launches("a")]
+    other = [*launches("ab" * 200), *launches("a"), *launches("b", thread=2)]
+    found, said = timed(tmp_path / "run", events(one), events(other))
+    assert found.times is not None and not said
+    assert np.count_nonzero(found.times) == len(one) + 1
+
+
+def test_another_order_behind_few_other_turns_is_named(tmp_path: Path) -> None:
+    """GIVEN another order of one thread's kernels, and few other turns, THEN it is named."""
+    one = [*launches("ab" * 200), *launches("b", thread=2), *launches("a")]
+    other = [*launches("a" * 200 + "b" * 200), *launches("a"), *launches("b", thread=2)]
+    _, said = timed(tmp_path / "run", events(one), events(other))
+    assert "slice 1: kernel b and kernel a" in said[0]
+
+
+@pytest.mark.parametrize(("order", "counts"), [("ab" * 9, True), ("a" * 9 + "b" * 9, False)])
+def test_a_first_run_with_another_order_does_not_count(
+    tmp_path: Path, order: str, counts: bool
+) -> None:
+    """GIVEN two timer runs alike THEN the user's execution counts if it launched in their order."""
+    native = events(launches("ab" * 9))
+    run = recorded(tmp_path / "run", first=events(launches(order)), time0=native, time1=native)
+    written: list[str] = []
+    writer = SimpleNamespace(opened=lambda: run, amend=lambda name, _: written.append(name))
+    ready = cast(Any, SimpleNamespace(writer=writer))
+    assert _first_counts(ready) is counts
+    assert written == ["first"] * counts

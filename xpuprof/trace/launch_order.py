@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two numbers for the order of a process's launches, equal for equal orders, so that executions are
+compared without decoding them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xpuprof.arrays import U32, U64
+from xpuprof.trace.layout import LAUNCH_FLAGS
+from xpuprof.trace.streams import Stream
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_SIZES = {
+    field: np.array([int(_ODD) * factor % 2**64 for factor in factors], np.uint64)
+    for field, factors in {"global": (3, 5, 7), "local": (11, 13, 17)}.items()
+}
+"""Odd factors for the grid and the group size along each axis."""
+
+
+class LaunchOrder:
+    """Read chunk by chunk; memory grows with kernels and threads."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        """See Process."""
+        self._kernels = np.empty(0, np.uint64)
+        self._threads: dict[int, tuple[int, int]] = {}
+        """Launches of each thread so far, and their sum."""
+
+    def read(self, stream: Stream, rows: Mapping[str, npt.NDArray[Any]]) -> None:
+        """`rows`: a chunk's launches and the kernels that came with it."""
+        self._kernels = np.append(self._kernels, _kernels(stream, rows["kernels"]))
+        launches = rows["launches"]
+        self.turns ^= _turns(launches["launch"], launches["thread"])
+        self._add(launches["thread"], _kinds(launches, self._kernels))
+
+    @property
+    def by_thread(self) -> int:
+        """See Process."""
+        sums = np.array([own for _, own in self._threads.values()], np.uint64)
+        return int(_mixed(sums).sum(dtype=np.uint64))
+
+    def _add(self, threads: U32, kinds: U64) -> None:
+        """The nth launch of a thread counts differently from its others."""
+        if not len(threads):
+            return
+        found, counts = np.unique(threads, return_counts=True)
+        starts = np.cumsum(counts) - counts
+        known = [self._threads.get(thread, (0, 0)) for thread in found.tolist()]
+        before = np.array([launches for launches, _ in known]) - starts
+        nth = (np.arange(len(threads)) + np.repeat(before, counts)).astype(np.uint64)
+        order = np.argsort(threads, kind="stable")
+        sums = np.add.reduceat(_mixed(kinds[order] + nth * _ODD), starts)
+        for thread, count, own, (launches, old) in zip(
+            found.tolist(), counts.tolist(), sums.tolist(), known, strict=True
+        ):
+            self._threads[thread] = launches + count, (old + own) % 2**64
+
+
+def _kernels(stream: Stream, kernels: npt.NDArray[Any]) -> U64:
+    """A number for each kernel's name and device program: their ids differ from run to run."""
+    programs = stream["programs"]["hash"][kernels["program"]]
+    digests = [
+        hashlib.blake2b(program.tobytes() + name.encode(), digest_size=8).digest()
+        for program, name in zip(programs, stream.texts(kernels["name"]), strict=True)
+    ]
+    return np.array([int.from_bytes(own) for own in digests], np.uint64)
+
+
+def _kinds(launches: npt.NDArray[Any], kernels: U64) -> U64:
+    """A number for what each launch shares with those like it."""
+    outside = launches["flags"] & np.uint32(LAUNCH_FLAGS["OUTSIDE"])
+    kinds = kernels[launches["kernel"]] + outside * _ODD
+    for field, factors in _SIZES.items():
+        kinds += launches[field] @ factors
+    return _mixed(kinds)
+
+
+def _turns(launches: U64, threads: U32) -> int:
+    """Threads are numbered from 1 by their first launch."""
+    other = threads > 1
+    mixed = _mixed((launches[other] << np.uint64(20) ^ threads[other]) * _ODD)
+    return int(np.bitwise_xor.reduce(mixed, initial=0))
+
+
+def _mixed(values: U64) -> U64:
+    """Spreads every bit over all."""
+    mixed = (values ^ (values >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray(mixed ^ (mixed >> np.uint64(32)))
