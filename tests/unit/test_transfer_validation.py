@@ -105,6 +105,20 @@ def test_allow_missing_reweights_and_states_the_share() -> None:
     assert validation_json(result)["missing"] == [{"slice": 1, "kernel": "b", "call": 1}]
 
 
+@pytest.mark.parametrize(("others", "slices"), [("c", 10), ("cc", 11)])
+def test_unknown_slices_take_the_places_of_lost_ones(others: str, slices: int) -> None:
+    """GIVEN slices of an unknown kernel where a lost one ran WHEN all take 1 s THEN each counts
+    once."""
+    selection = select_by_kernel(made_up_run([*["a/64"] * 8, "b/64"]))
+    run = made_up_run([*["a/64"] * 8, *(f"{kernel}/64" for kernel in others)])
+    result = validate(selection, run, allow_missing=True)
+    moved = result.selection
+    assert sum(r.multiplier for r in moved.representatives) == pytest.approx(slices)
+    assert result.projected.value == pytest.approx(result.measured) == pytest.approx(slices)
+    assert moved.covered == pytest.approx(9 / slices)
+    assert result.unknown_effect == pytest.approx(0.0)
+
+
 def test_a_lost_region_is_replaced_by_the_nearest_slice_of_its_cluster() -> None:
     launches = ["a/64", "b/1", "a/64", "b/2", "a/64", "b/3"]
     selection = select_by_kernel(made_up_run(launches))

@@ -249,8 +249,9 @@ def _move(
     left = _sum_by_cluster([r for r, _ in present])
     covered_weight = sum(r.weight for r in selection.representatives if r.cluster in left)
     all_weight = sum(r.weight for r in selection.representatives)
-    # Uncovered slices (lost clusters, unknown kernels) are assumed to be like the rest.
-    fill = (all_weight / covered_weight) * len(labels) / (len(labels) - unknown)
+    # Uncovered slices are assumed to be like the rest. Unknown ones take the places of those of
+    # lost clusters first, so that none counts twice.
+    fill = max(all_weight / covered_weight, len(labels) / (len(labels) - unknown))
     scale = {
         cluster: fill
         * (total[cluster] / left[cluster])
