@@ -302,6 +302,20 @@ def test_without_a_sequence_markers_alone_decide() -> None:
         validate(selection, made_up_run(["a/64", "c/64", "a/64", "c/64", "a/64"]))
 
 
+def test_without_a_sequence_markers_are_found_in_another_order() -> None:
+    """GIVEN a selection without a sequence WHEN the same kernels run in another order THEN its
+    regions are those of the same markers, and clusters keep their sizes."""
+    run = made_up_run(["a/64", "b/64", "b/64", "b/64"])
+    selection = select_by_kernel(run, identity=Identity())
+    moved = made_up_run(["b/64", "b/64", "b/64", "a/64"], [9.0, 9.0, 9.0, 0.5, 0.5])
+    result = validate(selection, moved)
+    assert result.projected.value == pytest.approx(28.0)
+    assert sum(r.multiplier for r in result.selection.representatives) == pytest.approx(5)
+    found = {(r.kernel, r.call): r.seconds for r in selected_regions(selection, moved)}
+    assert (found["a", 1], found["b", 1]) == (0.5, 9.0)
+    assert "the launch sequence differs" in result.differences[0]
+
+
 def test_a_sequence_that_contradicts_the_labels_is_refused() -> None:
     selection = select_by_kernel(made_up_run(A, TIMES))
     damaged = replace(selection, labels=np.append(selection.labels, 0).astype(np.int32))

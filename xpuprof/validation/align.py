@@ -43,8 +43,9 @@ class Alignment:
 
     @property
     def same(self) -> bool:
-        """Both runs have the same sequence."""
-        return len(self.match) == self.slices_b and bool((self.level == 0).all())
+        """Both runs have the same sequence: every slice matches its own row."""
+        own = np.array_equal(self.match, np.arange(self.slices_b))
+        return own and bool((self.level == 0).all())
 
     @property
     def unmatched_a(self) -> JobRows:

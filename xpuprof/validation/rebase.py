@@ -113,14 +113,16 @@ def _none() -> OtherRows:
 
 def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
     """For selections without a sequence: match markers only, and other slices by number if
-    equal."""
+    there are as many and no marker moved, since the order may differ between them otherwise."""
     rows = marker_rows(slices)
-    size = selection.slices
-    match = np.full(size, -1, dtype=np.int64)
-    if size == len(slices):
-        match[:] = np.arange(size)
-    for r in selection.representatives:
-        match[r.slice] = rows.get((r.process, r.end.kernel, r.end.call), -1)
+    found = {
+        r.slice: rows.get((r.process, r.end.kernel, r.end.call), -1)
+        for r in selection.representatives
+    }
+    match = np.full(selection.slices, -1, dtype=np.int64)
+    if len(match) == len(slices) and all(there in (own, -1) for own, there in found.items()):
+        match[:] = np.arange(len(match))
+    match[list(found)] = list(found.values())
     return Alignment(OtherRows(match), np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
 
 
@@ -146,8 +148,9 @@ def _sequence_differences(selection: Selection, alignment: Alignment, name: str)
     if alignment.same:
         return []
     matched = int((alignment.match >= 0).sum())
-    if matched == selection.slices == alignment.slices_b and alignment.level.max() <= SAME_KERNEL:
-        others = int((alignment.level == SAME_KERNEL).sum())
+    others = int((alignment.level == SAME_KERNEL).sum())
+    whole = matched == selection.slices == alignment.slices_b
+    if others and whole and alignment.level.max() <= SAME_KERNEL:
         return [
             f"the same kernels were launched in the same order; {others:,} of {matched:,} slices "
             "have another grid or work-group"
