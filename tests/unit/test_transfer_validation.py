@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 
 from tests.support.compile import compile_text
-from tests.support.runs_made_up import made_up_run, select_by_kernel
+from tests.support.runs_made_up import made_up_run, marker, select_by_kernel
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.validation import transfer_json, validation_json
 from xpuprof.selection.identity import Identity, Image, Program, SelectedWindow
 from xpuprof.selection.parts import joined, part
-from xpuprof.selection.selection import Selection
+from xpuprof.selection.selection import Representative, Selection
+from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.elf import build_id
 from xpuprof.trace.processes import keys_of_table
 from xpuprof.trace.sequence import launch_sequence
@@ -191,6 +192,60 @@ def test_unknown_grids_are_no_difference() -> None:
     known, unknown = made_up_run(["a/64", "b/64", "a/64"]), made_up_run(["a", "b", "a"])
     assert validate(select_by_kernel(known), unknown).differences == ()
     assert validate(select_by_kernel(unknown), known).differences == ()
+
+
+def modules(light: int, heavy: int, suffix: str = "") -> Timed:
+    """Launches of `apply` from a light and a heavy module, whose hashes end with `suffix`."""
+    named = made_up_run([*["light/64"] * light, *["heavy/64"] * heavy])
+    modules = named.slices["kernel"].map({"light": "light" + suffix, "heavy": "heavy" + suffix})
+    launches = modules.notna()
+    slices = named.slices.assign(
+        kernel=named.slices["kernel"].where(~launches, "apply"), program=modules.fillna("")
+    )
+    slices["call"] = slices.groupby("kernel").cumcount() + 1
+    times = np.where(named.slices["kernel"] == "heavy", 15.0, 1.0)
+    return Timed("run", slices, times[None, :])
+
+
+def select_by_module(run: Timed) -> Selection:
+    """The middle slice of each module's launches, and the exit."""
+    slices = run.slices
+    labels = np.array(pd.factorize(slices["program"])[0], np.int32)
+    rows = [JobRow(int(np.median(np.flatnonzero(labels == i)))) for i in range(3)]
+    sizes = np.bincount(labels)
+    representatives = tuple(
+        Representative(row, marker(slices, row), None, i, float(sizes[i]), sizes[i] / len(slices))
+        for i, row in enumerate(rows)
+    )
+    identity = Identity(Program(("./app",)), launch_sequence(slices))
+    return replace(
+        select_by_kernel(run), representatives=representatives, labels=labels, identity=identity
+    )
+
+
+def test_kernels_of_one_name_are_told_apart_by_their_programs() -> None:
+    """GIVEN modules that both define `apply` WHEN another run launches them more and less often
+    THEN slices of one never stand for the other's."""
+    selection = select_by_module(modules(60, 20))
+    run = modules(20, 60)
+    with pytest.raises(MissingRegionError, match="apply, call 30"):
+        validate(selection, run)
+    result = validate(selection, run, allow_missing=True)
+    assert result.error == pytest.approx(0.0)
+    assert not result.transplant.unknown.size
+
+
+def test_a_program_that_one_run_lacks_is_unknown() -> None:
+    """GIVEN a module that only the other run has THEN its slices are of an unknown kernel."""
+    selection = select_by_kernel(modules(10, 0))
+    assert len(validate(selection, modules(10, 5)).transplant.unknown) == 5
+
+
+def test_programs_of_another_driver_are_matched_by_name() -> None:
+    """GIVEN hashes of which none is the selection's THEN name and grid decide."""
+    result = validate(select_by_module(modules(60, 20)), modules(60, 20, suffix="-b"))
+    assert result.error == pytest.approx(0.0)
+    assert "apply, call 30 is built from a different device program here" in result.differences
 
 
 def test_another_program_is_refused() -> None:

@@ -7,10 +7,14 @@ between two anchors are matched again by kernel name, then by the bare function 
 template arguments or namespaces), then by the launching operator if known, since another vendor's
 library implements it with other kernels. Run order is always preserved. Sizes that one of the runs
 does not know are not compared.
+
+Kernels of one name in several device programs are distinguished by the program's hash. Hashes that
+only one of the runs has say nothing, since another driver, compiler or engine makes others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,12 +38,19 @@ _BITS = 1 << 31
 class Alignment:
     """`match[i]` is the slice of B that matches slice i of A, -1 if none does.
 
-    `level[i]` indexes LEVELS (-1 unmatched); `slices_b` is the number of slices of B.
+    `level[i]` indexes LEVELS (-1 unmatched). `kinds_b` and `kernels_b` are codes of B's slices,
+    equal for those with the same kernel and grid, and with the same kernel.
     """
 
     match: OtherRows
     level: npt.NDArray[np.int8]
-    slices_b: int
+    kinds_b: I64
+    kernels_b: I64
+
+    @property
+    def slices_b(self) -> int:
+        """Number of slices of B."""
+        return len(self.kinds_b)
 
     @property
     def same(self) -> bool:
@@ -61,56 +72,81 @@ class Alignment:
 
 
 def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
-    """Align two slice tables (columns as `trace.tables.Process.slices`, missing ones are unknown).
+    """Align two slice tables (columns as `trace.tables.Process.slices`, missing ones are unknown);
+    those of jobs have a column `process`, and each process is aligned with its counterpart.
 
     Cost: with sequences of n and m slices that differ, n x m / 64 machine operations between the
     first and the last difference; negligible if they are equal.
     """
-    kinds = pd.concat([with_kind_columns(a), with_kind_columns(b)], ignore_index=True).astype(
-        {"kernel": str}
-    )
-    # Exclude the program's hash: a driver may receive IL on one machine and source on another.
-    by_grid = ["kernel", *_known_sizes(kinds[: len(a)], kinds[len(a) :])]
-    names = kinds["kernel"]
-    functions = names.map({name: brief(name) for name in names.unique()})
-    keys = (
-        kinds.groupby(by_grid, sort=False).ngroup().to_numpy(),
-        pd.factorize(names)[0],
-        pd.factorize(functions)[0],
+    keys = keys_of(a, b)
+    match = np.full(len(a), -1, dtype=np.int64)
+    level = np.full(len(a), -1, dtype=np.int8)
+    for rows, there in _counterparts(a, b):
+        own, level[rows] = _aligned([(key[rows], key[len(a) + there]) for key in keys])
+        match[rows] = np.where(own >= 0, there[own], -1)
+    kinds, kernels = (key[len(a) :] for key in keys[: SAME_KERNEL + 1])
+    return Alignment(OtherRows(match), level, kinds, kernels)
+
+
+def keys_of(a: pd.DataFrame, b: pd.DataFrame) -> tuple[I64, ...]:
+    """For each of LEVELS a code of every slice of A, then of B; equal codes match."""
+    kinds = pd.concat([with_kind_columns(a), with_kind_columns(b)], ignore_index=True)
+    names, listed = pd.factorize(kinds["kernel"].astype(str))
+    functions = pd.factorize(listed.map(brief))[0][names]
+    programs = _programs(names, pd.factorize(kinds["program"].astype(str))[0], len(a))
+    sizes = _known_sizes(kinds.iloc[: len(a)], kinds.iloc[len(a) :])
+    by_grid = kinds.groupby(
+        [names, programs, *(kinds[name] for name in sizes)], sort=False
+    ).ngroup()
+    width = programs.max(initial=0) + 1
+    return (
+        np.asarray(by_grid, dtype=np.int64),
+        names * width + programs,
+        functions * width + programs,
         _operators(kinds["range"].astype(str)),
     )
-    size_a, size_b = len(a), len(b)
-    match = np.full(size_a, -1, dtype=np.int64)
-    level = np.full(size_a, -1, dtype=np.int8)
-    for number, key in enumerate(keys):
-        for start_a, end_a, start_b, end_b in _gaps(match, size_b):
-            pairs = common_subsequence(key[start_a:end_a], key[size_a + start_b : size_a + end_b])
+
+
+def _programs(names: I64, programs: I64, size_a: int) -> I64:
+    """Codes of the programs that tell kernels of one name apart in both runs; 0 otherwise."""
+    common = np.intersect1d(programs[:size_a], programs[size_a:])
+    known = np.where(np.isin(programs, common), programs + 1, 0)
+    width = known.max(initial=0) + 1
+    several = np.bincount(np.unique(names * width + known) // width) > 1
+    return np.where(several[names], known, 0)
+
+
+def _counterparts(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[I64, I64]]:
+    """Rows of A and of B to align with each other."""
+    if "process" not in a or "process" not in b:
+        yield np.arange(len(a)), np.arange(len(b))
+        return
+    before, after = a["process"].to_numpy(), b["process"].to_numpy()
+    for process in np.unique(before):
+        there = np.flatnonzero(after == process)
+        if len(there):
+            yield np.flatnonzero(before == process), there
+
+
+def _aligned(keys: Sequence[tuple[I64, I64]]) -> tuple[I64, npt.NDArray[np.int8]]:
+    """`match` and `level` (see Alignment). `keys`: codes of A and of B for each of LEVELS."""
+    one, other = keys[0]
+    match = np.full(len(one), -1, dtype=np.int64)
+    level = np.full(len(one), -1, dtype=np.int8)
+    for number, (key_a, key_b) in enumerate(keys):
+        for start_a, end_a, start_b, end_b in _gaps(match, len(other)):
+            pairs = common_subsequence(key_a[start_a:end_a], key_b[start_b:end_b])
             rows = pairs[:, 0] + start_a
             match[rows] = pairs[:, 1] + start_b
             level[rows] = number
-    return Alignment(OtherRows(match), level, size_b)
-
-
-def align_processes(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
-    """Align two slice tables of jobs, each process with its counterpart (column `process`)."""
-    if "process" not in a or "process" not in b:
-        return align(a, b)
-    match = np.full(len(a), -1, dtype=np.int64)
-    level = np.full(len(a), -1, dtype=np.int8)
-    before, after = a["process"].to_numpy(), b["process"].to_numpy()
-    for process in np.unique(before):
-        rows, there = np.flatnonzero(before == process), np.flatnonzero(after == process)
-        if len(there):
-            own = align(a.iloc[rows], b.iloc[there])
-            match[rows] = np.where(own.match >= 0, there[own.match], -1)
-            level[rows] = own.level
-    return Alignment(OtherRows(match), level, len(b))
+    return match, level
 
 
 def _known_sizes(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
     """The columns of grids and work-groups that both tables know: 0 is unknown."""
     sizes = [name for name in KIND_COLUMNS if name not in ("kernel", "program", "range")]
-    return [name for name in sizes if a[name].any() and b[name].any()]
+    runs = [run for run in (a, b) if len(run)]
+    return [name for name in sizes if all(run[name].any() for run in runs)]
 
 
 def _operators(ranges: pd.Series[str]) -> I64:

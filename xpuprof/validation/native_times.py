@@ -17,7 +17,7 @@ from xpuprof.errors import InputError, TraceError
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.sequence import first_difference
 from xpuprof.trace.tables import Execution
-from xpuprof.validation.align import Alignment, align_processes
+from xpuprof.validation.align import Alignment, align
 
 FEW = 0.01
 """Share of launches by other threads that does not matter."""
@@ -78,7 +78,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
         turns = _turns(profiled, job)
         if turns or by_thread(job) == by_thread(profiled):
             return times, turns
-    found = align_processes(profiled.slices, job.slices)
+    found = align(profiled.slices, job.slices)
     if found.same:  # from device programs whose hashes differ
         return times, None
     matched = int((found.match >= 0).sum())

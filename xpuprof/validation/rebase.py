@@ -28,12 +28,7 @@ from xpuprof.trace.coordinates import (
 )
 from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
-from xpuprof.validation.align import (
-    LEVELS,
-    SAME_KERNEL,
-    Alignment,
-    align_processes,
-)
+from xpuprof.validation.align import LEVELS, SAME_KERNEL, Alignment, align, keys_of
 
 LONG = 60
 """Characters of a kernel's name that a sentence has room for."""
@@ -76,9 +71,7 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
             f"the selection names {selection.slices} slices but its launch sequence has "
             f"{len(original)}: {SELECT_AGAIN}"
         )
-    alignment = (
-        _by_markers(selection, slices) if original is None else align_processes(original, slices)
-    )
+    alignment = _by_markers(selection, slices) if original is None else align(original, slices)
     if not _anything_common(selection, alignment):
         arguments = " ".join(identity.arguments) or "another program"
         raise InputError(
@@ -123,14 +116,16 @@ def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
     if len(match) == len(slices) and all(there in (own, -1) for own, there in found.items()):
         match[:] = np.arange(len(match))
     match[list(found)] = list(found.values())
-    return Alignment(OtherRows(match), np.where(match >= 0, 0, -1).astype(np.int8), len(slices))
+    kinds, kernels = keys_of(slices.iloc[:0], slices)[: SAME_KERNEL + 1]
+    level = np.where(match >= 0, 0, -1).astype(np.int8)
+    return Alignment(OtherRows(match), level, kinds, kernels)
 
 
 def unmatched(missing: Sequence[Representative], slices: pd.DataFrame, name: str) -> str:
     """The end of a sentence on regions that no slice of a run matched."""
     rows = marker_rows(slices)
     if all((r.process, r.end.kernel, r.end.call) in rows for r in missing):
-        return f"matched nothing in {name}, whose launches have another order"
+        return f"matched nothing in {name}, whose launches have another order or device program"
     return f"never occurred in {name}"
 
 
@@ -207,11 +202,9 @@ def _labels(
     extra = alignment.unmatched_b
     known = pd.Series(labels, dtype="float64")
     known[extra] = np.nan
-    kinds = with_kind_columns(slices).drop(columns=["program", "range"]).astype({"kernel": str})
-    for keys in (list(kinds.columns), ["kernel"]):
-        grouped = known.groupby([kinds[key] for key in keys], sort=False)
-        filled = grouped.ffill()
-        known = filled.fillna(filled.groupby([kinds[key] for key in keys], sort=False).bfill())
+    for codes in (alignment.kinds_b, alignment.kernels_b):
+        filled = known.groupby(codes, sort=False).ffill()
+        known = filled.fillna(filled.groupby(codes, sort=False).bfill())
     if "process" in slices:  # start-up matches start-up, whichever kernel ends it
         first = ~slices["process"].duplicated().to_numpy()
         starts = known[first].dropna()
