@@ -35,7 +35,8 @@ class LaunchOrder:
 
     def read(self, stream: Stream, rows: Mapping[str, npt.NDArray[Any]]) -> None:
         """`rows`: a chunk's launches and the kernels that came with it."""
-        self._kernels = np.append(self._kernels, _kernels(stream, rows["kernels"]))
+        if len(rows["kernels"]):
+            self._kernels = np.append(self._kernels, _kernels(stream, rows["kernels"]))
         launches = rows["launches"]
         self.turns ^= _turns(launches["launch"], launches["thread"])
         self._add(launches["thread"], _kinds(launches, self._kernels))
@@ -48,19 +49,19 @@ class LaunchOrder:
 
     def _add(self, threads: U32, kinds: U64) -> None:
         """The nth launch of a thread counts differently from its others."""
-        if not len(threads):
+        if len(threads) and (threads == threads[0]).all():  # in most programs
+            self._add_of(int(threads[0]), kinds)
             return
-        found, counts = np.unique(threads, return_counts=True)
-        starts = np.cumsum(counts) - counts
-        known = [self._threads.get(thread, (0, 0)) for thread in found.tolist()]
-        before = np.array([launches for launches, _ in known]) - starts
-        nth = (np.arange(len(threads)) + np.repeat(before, counts)).astype(np.uint64)
         order = np.argsort(threads, kind="stable")
-        sums = np.add.reduceat(_mixed(kinds[order] + nth * _ODD), starts)
-        for thread, count, own, (launches, old) in zip(
-            found.tolist(), counts.tolist(), sums.tolist(), known, strict=True
-        ):
-            self._threads[thread] = launches + count, (old + own) % 2**64
+        found, starts = np.unique(threads[order], return_index=True)
+        for thread, own in zip(found.tolist(), np.split(kinds[order], starts[1:]), strict=False):
+            self._add_of(thread, own)
+
+    def _add_of(self, thread: int, kinds: U64) -> None:
+        launches, total = self._threads.get(thread, (0, 0))
+        nth = np.arange(launches, launches + len(kinds), dtype=np.uint64)
+        own = int(_mixed(kinds + nth * _ODD).sum(dtype=np.uint64))
+        self._threads[thread] = launches + len(kinds), (total + own) % 2**64
 
 
 def _kernels(stream: Stream, kernels: npt.NDArray[Any]) -> U64:
