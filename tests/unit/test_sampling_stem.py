@@ -125,6 +125,19 @@ def test_xpu_stem_meets_the_bound_for_less_time_than_stem_root() -> None:
     assert planned(ours) < 0.5 * planned(theirs)
 
 
+def test_xpu_stem_leaves_an_exit_without_time_out_of_the_kernels() -> None:
+    """GIVEN kernel times of two processes, with nothing after the last kernels THEN the exits are a
+    stratum, and the multipliers of each kernel add up to its launches."""
+    names = [*["a", "b", "c"] * 40, "SYS_exit"] * 2
+    times = np.array([*[20.0, 200.0, 800.0] * 40, 0.0] * 2) * 1e-9
+    frame = pd.DataFrame({"kernel": names, "call": np.arange(242) + 1})
+    selection = xpu_stem.select(SliceProfile(frame, times, time_name="gpu_time"))
+    counts: dict[str, float] = {}
+    for r in selection.representatives:
+        counts[r.end.kernel] = counts.get(r.end.kernel, 0.0) + r.multiplier
+    assert counts == {"a": 80.0, "b": 80.0, "c": 80.0, "SYS_exit": 2.0}
+
+
 def test_xpu_stem_rho_keeps_unlike_kernels_apart() -> None:
     times = np.repeat([1.0, 1.01], 500)
     frame = pd.DataFrame({"kernel": ["a"] * 500 + ["b"] * 500, "call": np.arange(1000)})

@@ -25,11 +25,15 @@ from xpuprof.trace.coordinates import NO_KERNELS
 Setting = TypeVar("Setting", int, float)
 
 
+def without_kernel(profile: SliceProfile) -> npt.NDArray[np.bool_]:
+    """Whether each slice ends with no kernel, but with the process or its window."""
+    codes, names = profile.kernel_codes()
+    return np.isin(codes, [code for code, name in enumerate(names) if name in NO_KERNELS])
+
+
 def kernel_rows(profile: SliceProfile) -> I64:
     """Rows of the slices that end with a kernel. Raises InputError when there are none."""
-    codes, names = profile.kernel_codes()
-    none = [code for code, name in enumerate(names) if name in NO_KERNELS]
-    rows = np.flatnonzero(~np.isin(codes, none)) if none else np.arange(len(profile))
+    rows = np.flatnonzero(~without_kernel(profile))
     if profile.startup and len(rows) > 1:
         own = profile.slices.get("process", np.zeros(len(profile)))
         first = np.unique(np.asarray(own), return_index=True)[1]

@@ -46,6 +46,7 @@ from xpuprof.methods.declaration import (
     Option,
     Range,
 )
+from xpuprof.methods.one_per_cluster import without_kernel
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection.selection import Selection
 
@@ -81,15 +82,19 @@ def select(
     groups = clusters_of(profile, seed)
     if groups is None:
         groups = profile.groups(grid=True)
-    pool, pair = distinct(groups, times)
+    idle = without_kernel(profile) & (times == 0.0)
+    pool, pair = distinct(groups[~idle], times[~idle])
     leaves, bound, quantile = within(pool, epsilon, confidence, z, Demands(rho, least))
     stratum = np.empty(len(pool.values), dtype=np.int32)
     for number, part in enumerate(leaves):
         stratum[part.node.own] = number
+    # An exit without time would join a kernel's stratum, whose launches then count one more.
+    labels = np.full(len(times), len(leaves), dtype=np.int32)
+    labels[~idle] = stratum[pair]
     return drawn.select(
         profile,
-        from_labels(stratum[pair], times),
-        np.array([part.size for part in leaves]),
+        from_labels(labels, times),
+        np.array([*(part.size for part in leaves), *([1] if idle.any() else [])]),
         method="xpu-stem",
         parameters={"epsilon": epsilon, "confidence": confidence, "rho": rho, "least": least},
         seed=seed,
