@@ -236,6 +236,22 @@ def test_a_job_from_start_to_end(ranks: Path, tmp_path: Path, ways: tuple[str, .
     assert json.loads(done.stdout)["metrics"][0]["value"] == pytest.approx(10 * 28)
 
 
+def test_each_program_of_a_script_has_its_own_start_up(tmp_path: Path) -> None:
+    """GIVEN a script that starts a program twice and another once THEN one start-up stands for the
+    two of a program, and the other has its own."""
+    require_opencl()
+    one = opencl_program("steps", tmp_path / "one")
+    other = opencl_program("steps", tmp_path / "other", "-DOTHER")
+    script = tmp_path / "job.sh"
+    script.write_text(f"{one} 12\n{other} 12\n{one} 12\n")
+    job_json(tmp_path / "run", "sh", script)
+    selection = Selection.read(tmp_path / "run" / "selection.json")
+    first = [int(selection.labels[selection.layout.first(process)]) for process in range(3)]
+    assert first[0] == first[2] != first[1]
+    own = {r.cluster for r in selection.representatives if r.start is None}
+    assert own == set(first)
+
+
 def test_a_rank_that_is_missing(ranks: Path, tmp_path: Path) -> None:
     """GIVEN a selection of two ranks WHEN the job runs with one THEN the other's regions are
     missing: exit code 3 names one, --allow-missing continues with the rest."""
