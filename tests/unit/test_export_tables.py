@@ -43,15 +43,6 @@ def test_timed_run_is_opened_for_transfer(run: Path) -> None:
     assert timed.mean.sum() == pytest.approx((traces.END - traces.START) / hz)
 
 
-def test_repeats_that_differ_are_refused(tmp_path: Path) -> None:
-    writer = create_run(tmp_path / "run", argv=["./app"])
-    traces.add_execution(writer, "time-0", "time", traces.events(3), None)
-    traces.add_execution(writer, "time-1", "time", traces.events(4), None)
-    writer.finish("complete")
-    with pytest.raises(InputError, match=r"time-1 launched a different kernel .*--repeat 1"):
-        open_timed(tmp_path / "run")
-
-
 def test_a_run_without_times_is_named(tmp_path: Path) -> None:
     traces.write_run(tmp_path / "run", traces.events(), None)
     with pytest.raises(TraceError, match="holds no timer run; make one with: xpuprof time"):

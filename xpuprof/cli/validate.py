@@ -105,7 +105,7 @@ def command(
     elif done.validation is None:
         options.note(why, quiet)
     else:
-        show(validation_text(done.validation, repeat))
+        show(validation_text(done.validation))
         for sentence in done.doubts:
             options.note(sentence, quiet)
         options.next_step(_next(selection, output), quiet)

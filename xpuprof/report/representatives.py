@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from xpuprof.report.text import count, factor, marker, table
 from xpuprof.selection.selection import Representative
@@ -32,11 +32,12 @@ def representatives_table(
     return table(headers, rows, "r" + "l" * (1 + several) + "r" * (1 + len(columns)))
 
 
-def time_columns(times: Mapping[int, float]) -> dict[str, Column]:
-    """The multiplier, and the time of the slice without and with it. `times`: by slice."""
+def time_columns(times: Mapping[int, float], untimed: Container[int] = ()) -> dict[str, Column]:
+    """The multiplier, and the time of the slice without and with it. `times`: by slice; `untimed`:
+    those that most timer runs lacked."""
     return {
         "multiplier": lambda r: factor(r.multiplier),
-        "slice time": lambda r: seconds(times[r.slice]),
+        "slice time": lambda r: "not timed" if r.slice in untimed else seconds(times[r.slice]),
         "projected": lambda r: seconds(times[r.slice] * r.multiplier),
     }
 

@@ -137,7 +137,7 @@ def as_text(result: Result) -> str:
     labels = [key.label for key in result.job.keys] if result.shares else []
     columns: dict[str, Column] = {
         "cluster size": lambda r: count(int(selection.sizes[r.cluster])),
-        **time_columns(times),
+        **time_columns(times, result.untimed),
     }
     sums = result.job.sums
     record = result.execution.record

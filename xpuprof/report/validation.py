@@ -41,7 +41,7 @@ from xpuprof.validation.validate import Validation
 MAX_DIFFERENCES = 10
 
 
-def validation_text(validation: Validation, repeats: int) -> str:
+def validation_text(validation: Validation) -> str:
     """The representatives' times, then projected against measured."""
     lines = [
         *LEGEND,
@@ -58,7 +58,7 @@ def validation_text(validation: Validation, repeats: int) -> str:
         )
     lines += [
         f"measured        {seconds(validation.measured)}   "
-        + measured_by(repeats, validation.shares),
+        + measured_by(validation.runs, validation.shares),
         projected_line(validation.projected),
         f"sampling error  {error_text(validation.accuracy)}",
         *saving_lines(validation.selection, validation.time_speedup, validation.measured),
@@ -112,6 +112,7 @@ def transfer_json(rows: Sequence[Row]) -> list[dict[str, object]]:
             "projected_ratio": row.projected_ratio,
             "relative_error": row.relative_error,
             "differences": list(row.validation.differences),
+            "doubts": list(row.validation.doubts),
         }
         for row in rows
     ]
@@ -190,8 +191,11 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
     ]
     lines.append(table(headers, cells, "lrrrrrrrrrr"))
     for row in rows:
+        said = [f"doubtful: {doubt}" for doubt in row.validation.doubts]
         if row.validation.differences or row.validation.transplant.missing:
-            lines += ["", f"{row.name}:", *difference_lines(row.validation)]
+            said += difference_lines(row.validation)
+        if said:
+            lines += ["", f"{row.name}:", *said]
     return "\n".join(lines)
 
 

@@ -77,6 +77,12 @@ class Job:
         )
 
     @property
+    def by_thread(self) -> list[tuple[int, int]]:
+        """Slices and what each thread launched in turn (see Process), by process; known without
+        decoding the launches."""
+        return [(process.sums.slices, process.by_thread) for process in self.processes]
+
+    @property
     def layout(self) -> JobLayout:
         """How the slices are divided among the processes."""
         return JobLayout(tuple(process.sums.slices for process in self.processes))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
 """Columns that identify the kind of a launch (`LaunchKind`)."""
 
+STEADY = "fix its input, its seeds and its number of threads"
+"""The remedy for a program that launches other kernels in each run."""
+
 _DEFAULTS = {"program": "", "range": ""}
 
 

@@ -83,7 +83,8 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
     level = np.full(len(a), -1, dtype=np.int8)
     for rows, there in _counterparts(a, b):
         own, level[rows] = _aligned([(key[rows], key[len(a) + there]) for key in keys])
-        match[rows] = np.where(own >= 0, there[own], -1)
+        found = own >= 0
+        match[rows[found]] = there[own[found]]
     kinds, kernels = (key[len(a) :] for key in keys[: SAME_KERNEL + 1])
     return Alignment(OtherRows(match), level, kinds, kernels)
 
@@ -123,9 +124,7 @@ def _counterparts(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[I64, I64]]
         return
     before, after = a["process"].to_numpy(), b["process"].to_numpy()
     for process in np.unique(before):
-        there = np.flatnonzero(after == process)
-        if len(there):
-            yield np.flatnonzero(before == process), there
+        yield np.flatnonzero(before == process), np.flatnonzero(after == process)
 
 
 def _aligned(keys: Sequence[tuple[I64, I64]]) -> tuple[I64, npt.NDArray[np.int8]]:

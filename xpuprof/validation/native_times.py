@@ -15,7 +15,7 @@ import numpy as np
 from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.trace.processes import Job, job_of
-from xpuprof.trace.sequence import first_difference
+from xpuprof.trace.sequence import STEADY, first_difference
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.align import Alignment, align
 
@@ -76,7 +76,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
     times = job.times()
     if _calls(job) == _calls(profiled):
         turns = _turns(profiled, job)
-        if turns or by_thread(job) == by_thread(profiled):
+        if turns or job.by_thread == profiled.by_thread:
             return times, turns
     found = align(profiled.slices, job.slices)
     if found.same:  # from device programs whose hashes differ
@@ -102,7 +102,7 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
         remedy = "let its launches not depend on time, on the device's speed or on its properties"
     else:
         whose = "the program launches other kernels in each run"
-        remedy = "fix its input, its seeds and its number of threads"
+        remedy = STEADY
     return [f"{whose} ({least.first}), so {_consequence(least)}; {remedy}"]
 
 
@@ -140,14 +140,8 @@ def _consequence(found: Mismatch) -> str:
     return "some slices were matched with those of other kernels or grids"
 
 
-def by_thread(job: Job) -> list[tuple[int, int]]:
-    """Slices and what each thread launched in turn, by process; known without decoding the
-    launches, as are the calls."""
-    return [(process.sums.slices, process.by_thread) for process in job.processes]
-
-
 def _calls(job: Job) -> list[tuple[int, dict[str, int]]]:
-    """Slices and calls of each kernel, by process."""
+    """Slices and calls of each kernel, by process; known without decoding the launches."""
     return [
         (p.sums.slices, {name: own.calls for name, own in p.sums.kernels.items()})
         for p in job.processes

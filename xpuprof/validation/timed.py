@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from xpuprof.arrays import F64
-from xpuprof.errors import InputError, TraceError, listed
+from xpuprof.errors import InputError, TraceError, listed, series
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import (
+    Job,
     job_of,
     keys_of_table,
     labels_of,
@@ -25,7 +26,7 @@ from xpuprof.trace.processes import (
     named,
 )
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import first_difference, with_kind_columns
+from xpuprof.trace.sequence import STEADY, first_difference
 from xpuprof.trace.tables import Execution
 
 
@@ -41,6 +42,8 @@ class Timed:
     unknown."""
     window: str = ""
     """The part of the program that was timed; empty for all of it."""
+    doubts: tuple[str, ...] = ()
+    """Reasons to doubt the times, one sentence each."""
 
     @property
     def mean(self) -> F64:
@@ -51,8 +54,7 @@ class Timed:
 def open_timed(path: str | Path, metric: str = "time") -> Timed:
     """The timer runs of a run directory, or a time-like metric of an imported one, in its unit.
 
-    Raises TraceError when it is not a run directory or has no times, InputError as
-    `from_executions`.
+    Raises TraceError when it is not a run directory or has no times.
     """
     folder = Path(path)
     run = Run.open(folder)
@@ -79,23 +81,31 @@ def open_timed(path: str | Path, metric: str = "time") -> Timed:
 
 
 def from_executions(name: str, executions: Sequence[Execution]) -> Timed:
-    """Repeats of one program. InputError when they did not launch the same sequence."""
-    jobs = [job_of(executions[0])]
-    keys = jobs[0].keys  # a single process may have a rank as well
-    like = keys if jobs[0].several else ()
-    jobs += [job_of(execution, like) for execution in executions[1:]]
-    first = with_kind_columns(jobs[0].slices)
-    for execution, job in zip(executions[1:], jobs[1:], strict=True):
-        other = with_kind_columns(job.slices)
-        if len(other) != len(first) or not (other.to_numpy() == first.to_numpy()).all():
-            where = first_difference(jobs[0].slices, job.slices)
-            raise InputError(
-                f"{name}: {execution.name} launched a different kernel sequence from "
-                f"{executions[0].name} ({where}), so slice times cannot be averaged; use --repeat 1"
-            )
-    times = np.stack([job.times() for job in jobs])
-    window = jobs[0].processes[0].window
-    return Timed(name, jobs[0].slices, times, keys, window.spec if window else "")
+    """Repeats of one program: those that launched one sequence, the most common one."""
+    first = job_of(executions[0])
+    like = first.keys if first.several else ()  # a single process may have a rank as well
+    jobs = [first, *(job_of(execution, like) for execution in executions[1:])]
+    alike, doubts = _alike(jobs)
+    times = np.stack([job.times() for job in alike])
+    window = alike[0].processes[0].window
+    return Timed(name, alike[0].slices, times, alike[0].keys, window.spec if window else "", doubts)
+
+
+def _alike(jobs: Sequence[Job]) -> tuple[list[Job], tuple[str, ...]]:
+    """The jobs of the most common sequence (the first one's of several), and a sentence if there
+    are others, whose slice times cannot be averaged with theirs."""
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(tuple(key.digest for key in job.keys), []).append(job)
+    alike, *others = sorted(groups.values(), key=len, reverse=True)
+    if not others:
+        return alike, ()
+    where = first_difference(alike[0].slices, others[0][0].slices)
+    taken = series([job.execution.name for job in alike], "and")
+    return alike, (
+        f"the program launches other kernels in each run ({where}), so its times are those of "
+        f"{taken} alone; {STEADY}",
+    )
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:

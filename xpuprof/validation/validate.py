@@ -48,6 +48,10 @@ class Validation:
     """Each process's share, if there are several."""
     labels: Mapping[int, str] = field(default_factory=dict)
     """Name of each process number, if there are several."""
+    runs: int = 1
+    """Timer runs that the times come from."""
+    doubts: tuple[str, ...] = ()
+    """Reasons to doubt the times, one sentence each."""
 
     @property
     def selection(self) -> Selection:
@@ -112,6 +116,8 @@ def validate(
         accuracy=accuracy(moved.selection, Measured.at(moved.selection, mean), projected.value),
         shares=shares_of(timed.keys, moved.selection, mean),
         labels=_labels(timed),
+        runs=len(timed.times),
+        doubts=timed.doubts,
     )
 
 

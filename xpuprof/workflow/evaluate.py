@@ -55,6 +55,8 @@ class Result:
     estimate: Estimate
     shares: tuple[Share, ...] = ()
     """Each process's part; empty for a single process."""
+    untimed: frozenset[int] = frozenset()
+    """Representatives that most timer runs lacked, which have no time."""
     doubts: tuple[str, ...] = ()
     """Reasons to doubt the run, one sentence each."""
     unreliable: tuple[str, ...] = ()
@@ -130,6 +132,7 @@ def evaluate(run: Run, selection: Selection) -> Result:
         totals=totals,
         estimate=found,
         shares=shares,
+        untimed=_untimed(selection, typical, timed.mismatches),
         doubts=(*doubts(run, totals), *timed.left_out),
         unreliable=(
             *different_sequences(timed.mismatches),
@@ -168,6 +171,14 @@ def _timed(run: Run, job: Job, kept: Spilled) -> _Timed:
     if not runs:
         raise InputError(f"{run.path} has no timer run with times: {first}")
     return _Timed(tuple(runs), tuple(mismatches), tuple(left_out))
+
+
+def _untimed(
+    selection: Selection, typical: Measured, mismatches: Sequence[Mismatch | None]
+) -> frozenset[int]:
+    if all(mismatch is None or mismatch.matched == mismatch.slices for mismatch in mismatches):
+        return frozenset()
+    return frozenset(r.slice for r in selection.representatives if not typical.of[r.slice])
 
 
 def _refuse_killed(run: Run) -> None:

@@ -73,13 +73,12 @@ def _first_counts(ready: Prepared) -> bool:
     """Makes the user's execution a timer run if it is like the two after it."""
     # Loaded during the profile; `validate` does without.
     from xpuprof.trace.processes import job_of
-    from xpuprof.validation.native_times import by_thread
 
     first, *others = ready.writer.opened().native
     try:
         job = job_of(first)
         jobs = [job, *(job_of(other, job.keys if job.several else ()) for other in others)]
-        if any(by_thread(other) != by_thread(job) for other in jobs):
+        if any(other.by_thread != job.by_thread for other in jobs):
             return False
         with Spilled() as kept:
             for one in jobs:

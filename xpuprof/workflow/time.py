@@ -17,8 +17,9 @@ from xpuprof.estimation.typical_times import typical_times
 from xpuprof.launch import execute
 from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, no_process
-from xpuprof.trace.processes import job_of
+from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.sequence import STEADY
 from xpuprof.trace.window import never_opened
 from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.noise import disturbed
@@ -135,7 +136,7 @@ def time(
         record = jobs[0].execution.record
         doubts.append(no_kernel(record, jobs[0].execution.losses, ready.program.argv[0]))
     else:
-        doubts += disturbed(totals)
+        doubts += [*_varying(jobs), *disturbed(totals)]
     return TimedRuns(
         run,
         endings[0],
@@ -146,6 +147,18 @@ def time(
         tuple(notes.kept),
         tuple(doubts),
     )
+
+
+def _varying(jobs: Sequence[Job]) -> list[str]:
+    """A sentence if the runs launched other kernels, or in another order."""
+    if all(sorted(job.by_thread) == sorted(jobs[0].by_thread) for job in jobs):
+        return []
+    sizes = sorted({job.sums.slices for job in jobs})
+    between = f" ({sizes[0]:,} to {sizes[-1]:,} slices)" if len(sizes) > 1 else ""
+    return [
+        f"the program launches other kernels in each run{between}, so slice times of different "
+        f"runs cannot be averaged; {STEADY}"
+    ]
 
 
 def _regions(

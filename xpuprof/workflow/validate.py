@@ -98,8 +98,8 @@ def validate(
     for sentence in exit_doubts(ending.exit_code):
         notes(sentence)
     result = against.validate(chosen, timed, allow_missing=allow_missing, differences=differences)
-    doubts = disturbed(timed.times.sum(axis=1).tolist())
-    return Validated(ending, last, result, tuple(notes.kept), tuple(doubts))
+    doubts = (*result.doubts, *disturbed(timed.times.sum(axis=1).tolist()))
+    return Validated(ending, last, result, tuple(notes.kept), doubts)
 
 
 def _recorded(selection: Selection) -> list[str]:
