@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def as_json(result: Result) -> dict[str, object]:
                 **representative_json(r),
                 "cluster": r.cluster,
                 "cluster_size": int(selection.sizes[r.cluster]),
-                "time_s": _known(result.typical.of[r.slice]),
+                "time_s": None if r.slice in result.untimed else result.typical.of[r.slice],
             }
             for r in selection.representatives
         ],
@@ -81,11 +80,6 @@ def as_json(result: Result) -> dict[str, object]:
             "warps": sums.warps,
         },
     }
-
-
-def _known(time: float) -> float | None:
-    """A slice's time; None if no timer run has it."""
-    return None if math.isnan(time) else time
 
 
 def unfinished_json(done: Ran) -> dict[str, object]:

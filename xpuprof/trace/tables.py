@@ -220,8 +220,8 @@ class Process:
     turns: int = 0
     """A number for the order in which threads launched, equal for equal orders; 0 if one did."""
     by_thread: int = 0
-    """A number for what each thread launched in turn (kernel, device program, grid, work-group, in
-    the window or not), equal for equal launches, whichever order the threads took turns in."""
+    """A number for what each thread launched in turn (kernel, grid, work-group, in the window or
+    not), equal for equal launches, whichever order the threads took turns in."""
 
     @property
     def rank(self) -> int | None:

@@ -79,7 +79,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
         if turns or job.by_thread == profiled.by_thread:
             return times, turns
     found = align(profiled.slices, job.slices)
-    if found.same:  # from device programs whose hashes differ
+    if found.same:  # they differ in sizes that one of them does not know
         return times, None
     matched = int((found.match >= 0).sum())
     if not matched:

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from xpuprof.arrays import F64
 from xpuprof.errors import InputError, UsageError
@@ -30,6 +29,9 @@ from xpuprof.trace.window import never_opened
 from xpuprof.validation.native_times import different_sequences, native_times
 from xpuprof.workflow.next_step import of_run
 from xpuprof.workflow.unseen import no_kernel
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
