@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support import traces
+from tests.support.run import run_text, xpuprof_line
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
 from xpuprof.cli.ends import guarded
@@ -488,3 +489,16 @@ def test_force_keeps_a_file_that_the_program_is_given(tmp_path: Path) -> None:
     data.unlink()
     done = CliRunner().invoke(cli, [*command, str(data)])
     assert "which holds" not in str(done.exception)
+
+
+def test_a_deleted_working_directory_is_named(here: Path, tmp_path: Path) -> None:
+    """GIVEN a shell in a folder that was deleted WHEN an output is named relative to it THEN the
+    sentence says so."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f'cd {gone} && rmdir {gone} && exec "$@"'
+    done = run_text(["bash", "-c", line, "-", *xpuprof_line("report", here / "R", "-o", "r.html")])
+    assert done.returncode == 2
+    assert (
+        done.stderr == "xpuprof: error: the working directory was deleted; change to another one\n"
+    )

@@ -153,6 +153,8 @@ def sentence(error: BaseException) -> str:
     if not isinstance(error, OSError):
         return str(error)
     why = error.strerror or str(error)
+    if error.filename is None and error.errno == errno.ENOENT:
+        return "the working directory was deleted; change to another one"
     if error.filename is None:
         return f"the output cannot be written: {why}"
     remedy = _REMEDIES.get(error.errno or 0, "check its path and permissions")

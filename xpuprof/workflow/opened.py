@@ -58,8 +58,9 @@ class Run(trace.Run):
 
     @cached_property
     def slices(self) -> pd.DataFrame:
-        """One row per slice: kernel, call (1-based), grid, instructions, and `time` (median of the
-        timer runs, seconds) if timed. Imports have their metrics as columns.
+        """One row per slice: kernel, call (1-based), grid, instructions, and `time` if timed: the
+        median of the timer runs, scaled so that all slices add up to the median run's time,
+        seconds. Imports have their metrics as columns.
 
         Raises InputError if the run holds no profile.
         """
