@@ -123,6 +123,25 @@ def test_results_in_a_folder_of_a_process_are_its_own(
     assert [results[i]["x"] for i in range(6)] == [1, 2, 0, 11, 12, 0]
 
 
+@pytest.mark.parametrize("name", ["all.csv", "rank0/all.csv"])
+def test_a_table_of_the_whole_job_may_lie_beside_or_in_these_folders(
+    selection: Selection, tmp_path: Path, name: str
+) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}").mkdir()
+    (tmp_path / name).write_text("region,x\n" + "".join(f"{i},{i}\n" for i in range(1, 7)))
+    for given in (tmp_path, tmp_path / name):
+        results = read_results([given], job_of_two(selection))
+        assert [results[i]["x"] for i in range(6)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_region_to_name_is_one_of_the_process(selection: Selection, tmp_path: Path) -> None:
+    (tmp_path / "rank1").mkdir()
+    (tmp_path / "rank1" / "stats.txt").write_text(gem5_dump(100, 50, "0.5"))
+    with pytest.raises(InputError, match=r"one result for 3 regions; .* as in --results 4="):
+        read_results([tmp_path], job_of_two(selection))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -15,6 +15,7 @@ from tests.support import traces
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run, create_run
 from xpuprof.validation.native_times import NativeTimes, different_sequences, native_times
+from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.repeats import _first_counts
 
 TICKS = {"a": 100, "b": 900}
@@ -117,3 +118,39 @@ def test_a_first_run_with_another_order_does_not_count(
     ready = cast(Any, SimpleNamespace(writer=writer))
     assert _first_counts(ready) is counts
     assert written == ["first"] * counts
+
+
+def by_threads(threads: Sequence[int]) -> list[Launch]:
+    return [("a", 64, thread) for thread in threads]
+
+
+def test_a_pool_of_threads_launches_the_same(tmp_path: Path) -> None:
+    """GIVEN launches in one order, of which another thread makes one, or the threads' own in turns
+    THEN the runs launched alike; other kernels or another order of one thread are not alike."""
+    whole, other = by_threads([1, 2, 1, 2, 2, 1, 2, 1]), by_threads([1, 2, 1, 1, 2, 1, 2, 1])
+    turns = [("a", 64, 1), ("b", 64, 2), ("a", 64, 1)]
+    made = [whole, other, turns, [turns[0], turns[2], turns[1]], launches("aba"), launches("aab")]
+    names = [f"time{number}" for number in range(len(made))]
+    run = recorded(tmp_path / "run", **dict(zip(names, map(events, made), strict=True)))
+    jobs = [job_of(execution) for execution in run.times]
+    alike = [one.launched_like(two) for one, two in zip(jobs[::2], jobs[1::2], strict=True)]
+    assert alike == [True, True, False]
+
+
+def test_threads_in_other_turns_are_said_to_be_threads(tmp_path: Path) -> None:
+    """GIVEN two runs whose threads took turns otherwise THEN their times are not averaged, and the
+    sentence speaks of threads."""
+    one = [("a", 64, 1), ("b", 64, 2)] * 10
+    other = [("b", 64, 2), ("a", 64, 1)] * 10
+    run = recorded(tmp_path / "run", time0=events(one), time1=events(other))
+    found = from_executions("run", run.times)
+    assert len(found.times) == 1 and "threads of the program launch" in found.doubts[0]
+
+
+def test_the_first_difference_is_none_of_hashes_that_they_do_not_share(tmp_path: Path) -> None:
+    """GIVEN a profile whose device programs have other hashes WHEN the order differs later THEN the
+    place where it does is named."""
+    profiled = events(launches("ab" * 10 + "ab"))
+    profiled[1] = traces.program(0, hash=b"\1" * 16)
+    _, said = timed(tmp_path / "run", profiled, events(launches("ab" * 10 + "ba")))
+    assert "(slice 20: kernel a and kernel b)" in said[0]

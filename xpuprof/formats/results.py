@@ -5,8 +5,9 @@ folder or by another package to the metrics of every region."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import overload
@@ -40,9 +41,10 @@ def read_results(paths: Iterable[str | Path], selection: Selection) -> Results:
     """
     results: dict[int, tuple[Metrics, bool]] = {}
     kernels = True
-    for region, source, reader, part in _given(paths, selection):
+    whole = _Part(selection, range(len(selection.representatives)))
+    for region, source, reader, part in _given(paths, whole):
         kernels &= reader.kernels or _is_of_kernels(source.path)
-        found = reader.read(source, part.selection)
+        found, part = _read(reader, source, part, whole if region is None else part)
         if not found:
             source.refuse("holds no result; let the simulator write it again")
         for place, metrics in _placed(found, region, source, part):
@@ -80,43 +82,67 @@ _Given = tuple[int | None, Source, ResultReader, _Part]
 """A file's region in its part if it is named, the file, its reader and its part."""
 
 
-def _given(paths: Iterable[str | Path], selection: Selection) -> Iterator[_Given]:
+def _given(paths: Iterable[str | Path], whole: _Part) -> Iterator[_Given]:
     """Each file; a folder stands for the results in it. A folder named as a process of several, as
     `export` makes them, has the results of that process."""
-    whole = _Part(selection, range(len(selection.representatives)))
-    processes = _processes(selection)
+    labels = _labels(whole.selection)
     for path in paths:
-        region, source = _named(str(path), selection)
-        inside = [label for label in processes if (source.path / label).is_dir()]
+        region, source = _named(str(path), whole.selection)
         if region is not None:
             yield region, source, _recognised(source), whole
-        elif inside:
-            for label in inside:
-                yield from _inside(Source(source.path / label), processes[label])
         elif source.path.is_dir():
-            yield from _inside(source, processes.get(source.path.resolve().name, whole))
+            yield from _of_folder(source, whole, labels)
         else:
-            part = processes.get(source.path.resolve().parent.name, whole)
-            yield None, source, _recognised(source), part
+            number = labels.get(source.path.resolve().parent.name)
+            yield None, source, _recognised(source), _part(whole, number)
 
 
-def _processes(selection: Selection) -> dict[str, _Part]:
-    """Each process of several, by its label."""
+def _of_folder(folder: Source, whole: _Part, labels: Mapping[str, int]) -> Iterator[_Given]:
+    inside = {label: Source(folder.path / label) for label in labels}
+    own = {label: _results_in(source) for label, source in inside.items() if source.path.is_dir()}
+    if any(own.values()):
+        for label in filter(own.get, own):
+            yield from _inside(inside[label], own[label], _part(whole, labels[label]))
+    else:
+        number = labels.get(folder.path.resolve().name)
+        yield from _inside(folder, _results_in(folder), _part(whole, number))
+
+
+def _labels(selection: Selection) -> dict[str, int]:
+    """The number of each process of several, by its label."""
     processes = selection.identity.processes
-    if len(processes) < 2:
-        return {}
-    places: list[list[int]] = [[] for _ in processes]
-    for place, representative in enumerate(selection.representatives):
-        places[representative.process].append(place)
-    return {
-        process.label: _Part(parts.part(selection, number), places[number])
-        for number, process in enumerate(processes)
-    }
+    several = len(processes) > 1
+    return {own.label: number for number, own in enumerate(processes) if several}
 
 
-def _inside(folder: Source, part: _Part) -> Iterator[_Given]:
-    """The results in a folder and its folders, all of one simulator. With several files of one
-    region each, a number in their paths is the region (`_region_numbers`)."""
+def _part(whole: _Part, number: int | None) -> _Part:
+    """What a process has of the selection, or all of it."""
+    if number is None:
+        return whole
+    chosen = whole.selection
+    places = [i for i, r in enumerate(chosen.representatives) if r.process == number]
+    # No result is read by the launch sequence, which takes long to divide.
+    chosen = replace(chosen, identity=replace(chosen.identity, sequence=None))
+    return _Part(parts.part(chosen, number), places)
+
+
+def _read(
+    reader: ResultReader, source: Source, part: _Part, whole: _Part
+) -> tuple[list[Found], _Part]:
+    """The results, and what their places are of. A table in a process's folder may have the numbers
+    of the whole selection."""
+    if reader.table and part is not whole:
+        with suppress(InputError):
+            return reader.read(source, whole.selection), whole
+    return reader.read(source, part.selection), part
+
+
+_Results = Mapping[str, list[tuple[Source, ResultReader]]]
+"""Files by the name of their reader."""
+
+
+def _results_in(folder: Source) -> _Results:
+    """The results in a folder and its folders."""
     found: dict[str, list[tuple[Source, ResultReader]]] = {}
     files = (path for path in folder.path.rglob("*") if path.is_file())
     for path in sorted(islice(files, MOST_FILES)):
@@ -129,6 +155,12 @@ def _inside(folder: Source, part: _Part) -> Iterator[_Given]:
         is_result = reader and (reader.mark or path.suffix in TABLES)
         if reader and is_result and path.name == (reader.file or path.name):
             found.setdefault(reader.name, []).append((source, reader))
+    return found
+
+
+def _inside(folder: Source, found: _Results, part: _Part) -> Iterator[_Given]:
+    """The results found in a folder, all of one simulator. With several files of one region each, a
+    number in their paths is the region (`_region_numbers`)."""
     if not found:
         folder.refuse(f"holds no results that are known ({', '.join(all_result_readers())})")
     if len(found) > 1:
@@ -175,7 +207,7 @@ def _placed(
         if known is None:
             source.refuse(
                 f"holds one result for {len(part.places)} regions; name its region, "
-                f"as in --results 1={source}"
+                f"as in --results {parts.first_region(part.selection)}={source}"
             )
         placed.append((part.places[known], metrics))
     return placed

@@ -38,7 +38,8 @@ class Digest:
     sums: Sums
     turns: int
     by_thread: int
-    """See Process, as for `turns`."""
+    sequence: int
+    """See Process, as for `turns` and `by_thread`."""
 
 
 def digest(
@@ -67,7 +68,8 @@ def digest(
         sums = _with_grids(sums, events, launches, chosen)
     if cpu:
         sums = added(sums, _cpu_sums(cpu, chosen))
-    return Digest(closed, chosen.window, sums, launches.order.turns, launches.order.by_thread)
+    order = launches.order
+    return Digest(closed, chosen.window, sums, order.turns, order.by_thread, order.sequence)
 
 
 @dataclass(frozen=True, eq=False)

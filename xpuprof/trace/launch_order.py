@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two numbers for the order of a process's launches, equal for equal orders, so that executions are
-compared without decoding them."""
+"""Three numbers for the order of a process's launches, equal for equal orders, so that executions
+are compared without decoding them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class LaunchOrder:
 
     def __init__(self) -> None:
         self.turns = 0
-        """See Process."""
+        """See Process, as for `sequence`."""
+        self.sequence = 0
         self._kernels = np.empty(0, np.uint64)
         self._threads: dict[int, tuple[int, int]] = {}
         """Launches of each thread so far, and their sum."""
@@ -39,7 +40,9 @@ class LaunchOrder:
             self._kernels = np.append(self._kernels, _kernels(stream, rows["kernels"]))
         launches = rows["launches"]
         self.turns ^= _turns(launches["launch"], launches["thread"])
-        self._add(launches["thread"], _kinds(launches, self._kernels))
+        kinds = _kinds(launches, self._kernels)
+        self.sequence = (self.sequence + _in_turn(kinds, launches["launch"])) % 2**64
+        self._add(launches["thread"], kinds)
 
     @property
     def by_thread(self) -> int:
@@ -60,8 +63,12 @@ class LaunchOrder:
     def _add_of(self, thread: int, kinds: U64) -> None:
         launches, total = self._threads.get(thread, (0, 0))
         nth = np.arange(launches, launches + len(kinds), dtype=np.uint64)
-        own = int(_mixed(kinds + nth * _ODD).sum(dtype=np.uint64))
-        self._threads[thread] = launches + len(kinds), (total + own) % 2**64
+        self._threads[thread] = launches + len(kinds), (total + _in_turn(kinds, nth)) % 2**64
+
+
+def _in_turn(kinds: U64, places: U64) -> int:
+    """A sum that tells the places of the kinds."""
+    return int(_mixed(kinds + places * _ODD).sum(dtype=np.uint64))
 
 
 def _kernels(stream: Stream, kernels: npt.NDArray[Any]) -> U64:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,11 +77,14 @@ class Job:
             for label, p in zip(labels, self.processes, strict=True)
         )
 
-    @property
-    def by_thread(self) -> list[tuple[int, int]]:
-        """Slices and what each thread launched in turn (see Process), by process; known without
-        decoding the launches."""
-        return [(process.sums.slices, process.by_thread) for process in self.processes]
+    def launched_like(self, other: Job) -> bool:
+        """Whether both launched the same in turn, each thread or all together, in each process;
+        known without decoding the launches."""
+        return any(
+            sorted((own.sums.slices, number(own)) for own in self.processes)
+            == sorted((own.sums.slices, number(own)) for own in other.processes)
+            for number in (attrgetter("by_thread"), attrgetter("sequence"))
+        )
 
     @property
     def layout(self) -> JobLayout:

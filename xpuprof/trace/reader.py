@@ -102,6 +102,7 @@ def process_of(
         found.window,
         found.turns,
         found.by_thread,
+        found.sequence,
     )
 
 

@@ -91,15 +91,30 @@ def with_kind_columns(slices: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_difference(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    """Where the kinds of two slice tables differ first; not empty, even if they do not."""
+    """Where the kinds of two slice tables differ first, in what both know if possible; not empty,
+    even if they do not."""
     shorter = min(len(a), len(b))
-    left, right = (with_kind_columns(t).to_numpy(dtype=object)[:shorter] for t in (a, b))
-    differs = left != right
+    tables = [with_kind_columns(table) for table in (a, b)]
+    for names in (_known_to_both(*tables), KIND_COLUMNS):
+        left, right = (table[[*names]].to_numpy(dtype=object)[:shorter] for table in tables)
+        if (differs := left != right).any() or len(a) != len(b):
+            break
     if not differs.any():
         return f"{len(a)} and {len(b)} slices"
     row, column = (int(n) for n in np.argwhere(differs)[0])
-    one, other = (dict(zip(KIND_COLUMNS, table[row], strict=True)) for table in (left, right))
-    return f"slice {row}: {_difference(KIND_COLUMNS[column], one, other)}"
+    one, other = (
+        dict(zip(KIND_COLUMNS, table.iloc[row].tolist(), strict=True)) for table in tables
+    )
+    return f"slice {row}: {_difference(names[column], one, other)}"
+
+
+def _known_to_both(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    """The kind columns that tell launches of two tables apart: not sizes that one does not know,
+    nor hashes of device programs of which they share none, as another engine makes others."""
+    programs = [set(table["program"].unique()) - {""} for table in (a, b)]
+    unknown = {"program"} if programs[0].isdisjoint(programs[1]) else set()
+    unknown |= {name for name in KIND_COLUMNS[2:8] if not (a[name].any() and b[name].any())}
+    return [name for name in KIND_COLUMNS if name not in unknown]
 
 
 def _difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:

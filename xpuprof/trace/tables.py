@@ -222,6 +222,8 @@ class Process:
     by_thread: int = 0
     """A number for what each thread launched in turn (kernel, grid, work-group, in the window or
     not), equal for equal launches, whichever order the threads took turns in."""
+    sequence: int = 0
+    """The same for what all threads launched in turn, whichever threads they were."""
 
     @property
     def rank(self) -> int | None:

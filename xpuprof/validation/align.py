@@ -8,8 +8,9 @@ template arguments or namespaces), then by the launching operator if known, sinc
 library implements it with other kernels. Run order is always preserved. Sizes that one of the runs
 does not know are not compared.
 
-Kernels of one name in several device programs are distinguished by the program's hash. Hashes that
-only one of the runs has say nothing, since another driver, compiler or engine makes others.
+Kernels of one name in several device programs are distinguished by the program's hash, if the runs
+share such hashes: one that only one of them has is then another program. Where they share none,
+hashes say nothing, since another driver, compiler or engine makes others.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
     times = job.times()
     if _calls(job) == _calls(profiled):
         turns = _turns(profiled, job)
-        if turns or job.by_thread == profiled.by_thread:
+        if turns or job.launched_like(profiled):
             return times, turns
     found = align(profiled.slices, job.slices)
     if found.same:  # they differ in sizes that one of them does not know

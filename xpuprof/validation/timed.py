@@ -100,12 +100,14 @@ def _alike(jobs: Sequence[Job]) -> tuple[list[Job], tuple[str, ...]]:
     alike, *others = sorted(groups.values(), key=len, reverse=True)
     if not others:
         return alike, ()
-    where = first_difference(alike[0].slices, others[0][0].slices)
+    other = others[0][0]
+    where = first_difference(alike[0].slices, other.slices)
     taken = series([job.execution.name for job in alike], "and")
-    return alike, (
-        f"the program launches other kernels in each run ({where}), so its times are those of "
-        f"{taken} alone; {STEADY}",
-    )
+    whose, remedy = "the program launches other kernels in each run", STEADY
+    if alike[0].launched_like(other):
+        whose = "threads of the program launch kernels in another order in each run"
+        remedy = "let one thread launch, or let the threads take turns"
+    return alike, (f"{whose} ({where}), so its times are those of {taken} alone; {remedy}",)
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:

@@ -78,7 +78,7 @@ def _first_counts(ready: Prepared) -> bool:
     try:
         job = job_of(first)
         jobs = [job, *(job_of(other, job.keys if job.several else ()) for other in others)]
-        if any(other.by_thread != job.by_thread for other in jobs):
+        if not all(other.launched_like(job) for other in jobs):
             return False
         with Spilled() as kept:
             for one in jobs:

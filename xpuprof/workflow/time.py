@@ -137,21 +137,22 @@ def time(
         doubts.append(no_kernel(record, jobs[0].execution.losses, ready.program.argv[0]))
     else:
         doubts += [*_varying(jobs), *disturbed(totals)]
+    found, of_regions = times_of(run) if times_of else (None, ())
     return TimedRuns(
         run,
         endings[0],
         endings[-1],
         jobs[0].sums.slices,
         totals,
-        times_of(run) if times_of else None,
+        found,
         tuple(notes.kept),
-        tuple(doubts),
+        tuple(dict.fromkeys([*doubts, *of_regions])),
     )
 
 
 def _varying(jobs: Sequence[Job]) -> list[str]:
     """A sentence if the runs launched other kernels, or in another order."""
-    if all(sorted(job.by_thread) == sorted(jobs[0].by_thread) for job in jobs):
+    if all(job.launched_like(jobs[0]) for job in jobs):
         return []
     sizes = sorted({job.sums.slices for job in jobs})
     between = f" ({sizes[0]:,} to {sizes[-1]:,} slices)" if len(sizes) > 1 else ""
@@ -163,8 +164,9 @@ def _varying(jobs: Sequence[Job]) -> list[str]:
 
 def _regions(
     regions: Selection | str | Path | None, kernels: Sequence[str], warmup: int
-) -> Callable[[Run], tuple[RegionTime, ...]]:
-    """What finds the times of the requested regions, read and checked before the program runs."""
+) -> Callable[[Run], tuple[tuple[RegionTime, ...], tuple[str, ...]]]:
+    """What finds the times of the requested regions, and reasons to doubt them; read and checked
+    before the program runs."""
     # These load pandas, without which the program starts sooner.
     from xpuprof.selection.selection import Selection
     from xpuprof.validation.regions import named_regions, parse_spec, selected_regions
@@ -173,9 +175,9 @@ def _regions(
     chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
     specs = [parse_spec(text) for text in kernels]
 
-    def found(run: Run) -> tuple[RegionTime, ...]:
+    def found(run: Run) -> tuple[tuple[RegionTime, ...], tuple[str, ...]]:
         timed = from_executions("this run", run.times)
         own = selected_regions(chosen, timed, warmup) if chosen else []
-        return (*own, *named_regions(specs, timed, warmup))
+        return (*own, *named_regions(specs, timed, warmup)), timed.doubts
 
     return found
