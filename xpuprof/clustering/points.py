@@ -185,7 +185,7 @@ def _project(source: Source, projection: Projection, ends: bool) -> _Run:
         [_only(p, alone) for p in parts],
         scales,
         apart,
-        matrix.program_of(process),
+        matrix.beginning_of(process),
     )
 
 

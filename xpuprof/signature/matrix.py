@@ -66,7 +66,7 @@ class Signature:
     builds: F64 | None = None
     """Slices in which a device program was built; None: not known."""
     program: str = ""
-    """As `program_of`."""
+    """As `beginning_of`."""
 
     def __len__(self) -> int:
         return len(self.matrix)
@@ -143,7 +143,7 @@ def signatures(
     )
     settings = projection.settings(scales)
     return [
-        Signature(*join(parts, scales, projection), settings, own, program_of(process))
+        Signature(*join(parts, scales, projection), settings, own, beginning_of(process))
         for process, parts, own in zip(processes, every, built, strict=True)
     ]
 
@@ -259,7 +259,7 @@ def builds_of(process: Process) -> F64:
     return np.where(slices["builds"].to_numpy() > 0, np.maximum(executed, 1.0), 0.0)
 
 
-def program_of(process: Process) -> str:
+def beginning_of(process: Process) -> str:
     """What tells the programs of a job apart: the kernel of the first launch, with the hash of its
     device program. Ranks of one program begin alike, even where their later launches differ."""
     first = process.slices.iloc[0]

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from xpuprof.arrays import U64, Mask
 from xpuprof.errors import TraceError
-from xpuprof.trace.launch_order import LaunchOrder
+from xpuprof.trace.launch_order import OrderReader
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.streams import Stream, StreamReader
 from xpuprof.trace.sums import CpuLines, DeviceAccesses, KernelSums, Sums, added
-from xpuprof.trace.tables import Window
+from xpuprof.trace.tables import LaunchOrder, Window
 from xpuprof.trace.window import find_window
 
 Rows = Mapping[str, npt.NDArray[Any]]
@@ -36,10 +36,7 @@ class Digest:
     complete: bool
     window: Window | None
     sums: Sums
-    turns: int
-    by_thread: int
-    sequence: int
-    """See Process, as for `turns` and `by_thread`."""
+    order: LaunchOrder
 
 
 def digest(
@@ -68,8 +65,7 @@ def digest(
         sums = _with_grids(sums, events, launches, chosen)
     if cpu:
         sums = added(sums, _cpu_sums(cpu, chosen))
-    order = launches.order
-    return Digest(closed, chosen.window, sums, order.turns, order.by_thread, order.sequence)
+    return Digest(closed, chosen.window, sums, launches.reader.order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +106,7 @@ class Launches:
         self._kernel = np.zeros(size, np.min_scalar_type(kernels))
         self._flags = np.zeros(size, np.uint8)
         self._grid = np.zeros(size, np.min_scalar_type(grids + 1))
-        self.order = LaunchOrder()
+        self.reader = OrderReader()
         self._reason = np.zeros(0, np.uint16)
         self._reasons: dict[str, int] = {"": 0}
         if events:
@@ -134,7 +130,7 @@ class Launches:
             flags = launches["flags"] & ~np.uint32(_ENDED | _UNCOUNTED)
             self._flags[span] |= flags.astype(np.uint8)
             self._keep_reasons(events.stream, launches["reason"], launches["launch"])
-            self.order.read(events.stream, rows)
+            self.reader.read(events.stream, rows)
             done = span.stop
             pairs = rows["launch_grids"]
             self._grid[pairs["launch"].astype(np.int64)] = pairs["grid"] + np.uint64(1)

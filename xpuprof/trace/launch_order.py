@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three numbers for the order of a process's launches, equal for equal orders, so that executions
-are compared without decoding them."""
+"""The order of a process's launches as numbers (`tables.LaunchOrder`)."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from xpuprof.arrays import U32, U64
 from xpuprof.trace.layout import LAUNCH_FLAGS
 from xpuprof.trace.streams import Stream
+from xpuprof.trace.tables import LaunchOrder
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SIZES = {
@@ -23,13 +23,11 @@ _SIZES = {
 """Odd factors for the grid and the group size along each axis."""
 
 
-class LaunchOrder:
-    """Read chunk by chunk; memory grows with kernels and threads."""
+class OrderReader:
+    """Reads chunk by chunk; memory grows with kernels and threads."""
 
     def __init__(self) -> None:
-        self.turns = 0
-        """See Process, as for `sequence`."""
-        self.sequence = 0
+        self._turns = self._sequence = 0
         self._kernels = np.empty(0, np.uint64)
         self._threads: dict[int, tuple[int, int]] = {}
         """Launches of each thread so far, and their sum."""
@@ -39,16 +37,16 @@ class LaunchOrder:
         if len(rows["kernels"]):
             self._kernels = np.append(self._kernels, _kernels(stream, rows["kernels"]))
         launches = rows["launches"]
-        self.turns ^= _turns(launches["launch"], launches["thread"])
+        self._turns ^= _turns(launches["launch"], launches["thread"])
         kinds = _kinds(launches, self._kernels)
-        self.sequence = (self.sequence + _in_turn(kinds, launches["launch"])) % 2**64
+        self._sequence = (self._sequence + _in_turn(kinds, launches["launch"])) % 2**64
         self._add(launches["thread"], kinds)
 
     @property
-    def by_thread(self) -> int:
-        """See Process."""
+    def order(self) -> LaunchOrder:
+        """Of the launches so far."""
         sums = np.array([own for _, own in self._threads.values()], np.uint64)
-        return int(_mixed(sums).sum(dtype=np.uint64))
+        return LaunchOrder(self._turns, int(_mixed(sums).sum(dtype=np.uint64)), self._sequence)
 
     def _add(self, threads: U32, kinds: U64) -> None:
         """The nth launch of a thread counts differently from its others."""

@@ -5,18 +5,15 @@ wrote to `failures/`, and streams that are empty or missing."""
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from xpuprof.trace.records import STREAM_FILES
+from xpuprof.trace.records import PROCESS_FOLDER, STREAM_FILES
 
 FOLDER = "failures"
 DISK_FULL = "the disk of the run directory is full"
 """writer.c: how the reason begins when a stream cannot grow."""
 LINE_MAX = 256
-_PROCESS = re.compile(r".+-\d+")
-"""Names of processes' folders (native/include/xpuprof/part.h)."""
 _LINES_MAX = 16
 """Most lines read from a file."""
 
@@ -60,7 +57,7 @@ def _emptied(execution: Path) -> Iterator[str]:
     """Processes that left a stream of length 0, or a folder without one."""
     advice = "so what it recorded is lost; record the run again, unless this is an incomplete copy"
     for part in sorted(execution.iterdir()) if execution.is_dir() else []:
-        if not _PROCESS.fullmatch(part.name) or not part.is_dir():
+        if not PROCESS_FOLDER.fullmatch(part.name) or not part.is_dir():
             continue
         sizes = {name: _size(part / name) for name in STREAM_FILES}
         for name in [name for name, size in sizes.items() if size == 0]:

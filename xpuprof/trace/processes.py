@@ -83,7 +83,7 @@ class Job:
         return any(
             sorted((own.sums.slices, number(own)) for own in self.processes)
             == sorted((own.sums.slices, number(own)) for own in other.processes)
-            for number in (attrgetter("by_thread"), attrgetter("sequence"))
+            for number in map(attrgetter, ("order.by_thread", "order.sequence"))
         )
 
     @property

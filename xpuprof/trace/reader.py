@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from xpuprof.trace.completions import STAMPS, fill_completions
 from xpuprof.trace.digest import digest
 from xpuprof.trace.layout import EVENTS, HOST
 from xpuprof.trace.losses import losses_of
-from xpuprof.trace.records import ExecutionRecord, process_meta
+from xpuprof.trace.records import PROCESS_FOLDER, ExecutionRecord, process_meta
 from xpuprof.trace.streams import FILES, SMALL, StreamReader
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import DeviceWork, Execution, Process, Tables, Window
@@ -56,7 +55,7 @@ def process_folders(folder: Path) -> list[Path]:
     parts = [p for p in folder.iterdir() if any((p / file).exists() for file in FILES.values())]
 
     def order(part: Path) -> tuple[str, int, int]:
-        found = re.fullmatch(r"(.*?)(?:-rank(\d+))?-(\d+)", part.name)
+        found = PROCESS_FOLDER.fullmatch(part.name)
         return (found[1], int(found[2] or -1), int(found[3])) if found else (part.name, -1, 0)
 
     return sorted(parts, key=order)
@@ -93,17 +92,7 @@ def process_of(
     texts |= {f"cpu_{key}": text for key, text in (cpu.stream.meta() if cpu else {}).items()}
     meta = process_meta(texts, part.name)
     streams = _Streams(part, role, found.sums, found.window)
-    return Process(
-        part.name,
-        meta,
-        found.complete,
-        found.sums,
-        streams,
-        found.window,
-        found.turns,
-        found.by_thread,
-        found.sequence,
-    )
+    return Process(part.name, meta, found.complete, found.sums, streams, found.window, found.order)
 
 
 @dataclass(frozen=True, eq=False)

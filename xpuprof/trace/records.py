@@ -18,6 +18,8 @@ from xpuprof.errors import TraceError
 
 STREAM_FILES = ("events.xpt", "cpu.xpt")
 """Stream files in a process's folder."""
+PROCESS_FOLDER = re.compile(r"(.+?)(?:-rank(\d+))?-(\d+)")
+"""Its name (native/include/xpuprof/part.h): host, rank if any, number."""
 LARGEST = (1 << 63) - 1
 """Largest number in a manifest or META record: ticks and sizes go into int64 columns."""
 _LARGEST_WARP = 1 << 16

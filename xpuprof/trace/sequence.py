@@ -17,11 +17,16 @@ from xpuprof.trace.run_lengths import decode_runs, encode_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND_COLUMNS = ("kernel", "program", "gx", "gy", "gz", "lx", "ly", "lz", "range")
+_SIZES = ("gx", "gy", "gz", "lx", "ly", "lz")
+KIND_COLUMNS = ("kernel", "program", *_SIZES, "range")
 """Columns that identify the kind of a launch (`LaunchKind`)."""
 
+VARIES = "the program launches other kernels in each run"
 STEADY = "fix its input, its seeds and its number of threads"
-"""The remedy for a program that launches other kernels in each run."""
+"""The remedy."""
+RACES = "threads of the program launch kernels in another order in each run"
+TAKE_TURNS = "let one thread launch, or let the threads take turns"
+"""The remedy."""
 
 _DEFAULTS = {"program": "", "range": ""}
 
@@ -112,9 +117,17 @@ def _known_to_both(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
     """The kind columns that tell launches of two tables apart: not sizes that one does not know,
     nor hashes of device programs of which they share none, as another engine makes others."""
     programs = [set(table["program"].unique()) - {""} for table in (a, b)]
-    unknown = {"program"} if programs[0].isdisjoint(programs[1]) else set()
-    unknown |= {name for name in KIND_COLUMNS[2:8] if not (a[name].any() and b[name].any())}
-    return [name for name in KIND_COLUMNS if name not in unknown]
+    known = ["kernel", "range", *known_sizes(a, b)]
+    if not programs[0].isdisjoint(programs[1]):
+        known.append("program")
+    return [name for name in KIND_COLUMNS if name in known]
+
+
+def known_sizes(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    """The columns of grids and work-groups that both tables know (as far as they have rows): 0 is
+    unknown."""
+    runs = [run for run in (a, b) if len(run)]
+    return [name for name in _SIZES if all(run[name].any() for run in runs)]
 
 
 def _difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:

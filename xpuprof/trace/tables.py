@@ -204,6 +204,20 @@ class Recording(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class LaunchOrder:
+    """Numbers for the order of a process's launches, equal for equal orders, so that executions are
+    compared without decoding them."""
+
+    turns: int = 0
+    """The threads that launched in turn; 0 if one did."""
+    by_thread: int = 0
+    """What each thread launched in turn (kernel, grid, work-group, in the window or not), whichever
+    order the threads took turns in."""
+    sequence: int = 0
+    """What all threads launched in turn, whichever threads they were."""
+
+
 @dataclass(frozen=True, eq=False)
 class Process:
     """One process's part of an execution, or its requested window. Its sums and stamps are read
@@ -217,13 +231,7 @@ class Process:
     recording: Recording
     window: Window | None = None
     """Set if the tables cover a window (`--window`)."""
-    turns: int = 0
-    """A number for the order in which threads launched, equal for equal orders; 0 if one did."""
-    by_thread: int = 0
-    """A number for what each thread launched in turn (kernel, grid, work-group, in the window or
-    not), equal for equal launches, whichever order the threads took turns in."""
-    sequence: int = 0
-    """The same for what all threads launched in turn, whichever threads they were."""
+    order: LaunchOrder = LaunchOrder()
 
     @property
     def rank(self) -> int | None:

@@ -25,7 +25,7 @@ import pandas as pd
 from xpuprof.arrays import I64
 from xpuprof.trace.coordinates import JobRows, OtherRows
 from xpuprof.trace.kernel_names import brief
-from xpuprof.trace.sequence import KIND_COLUMNS, with_kind_columns
+from xpuprof.trace.sequence import known_sizes, with_kind_columns
 
 LEVELS = ("kernel and grid", "kernel", "function", "operator")
 """What two matched slices have in common, closest match first."""
@@ -96,7 +96,7 @@ def keys_of(a: pd.DataFrame, b: pd.DataFrame) -> tuple[I64, ...]:
     names, listed = pd.factorize(kinds["kernel"].astype(str))
     functions = pd.factorize(listed.map(brief))[0][names]
     programs = _programs(names, pd.factorize(kinds["program"].astype(str))[0], len(a))
-    sizes = _known_sizes(kinds.iloc[: len(a)], kinds.iloc[len(a) :])
+    sizes = known_sizes(kinds.iloc[: len(a)], kinds.iloc[len(a) :])
     by_grid = kinds.groupby(
         [names, programs, *(kinds[name] for name in sizes)], sort=False
     ).ngroup()
@@ -140,13 +140,6 @@ def _aligned(keys: Sequence[tuple[I64, I64]]) -> tuple[I64, npt.NDArray[np.int8]
             match[rows] = pairs[:, 1] + start_b
             level[rows] = number
     return match, level
-
-
-def _known_sizes(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
-    """The columns of grids and work-groups that both tables know: 0 is unknown."""
-    sizes = [name for name in KIND_COLUMNS if name not in ("kernel", "program", "range")]
-    runs = [run for run in (a, b) if len(run)]
-    return [name for name in sizes if all(run[name].any() for run in runs)]
 
 
 def _operators(ranges: pd.Series[str]) -> I64:

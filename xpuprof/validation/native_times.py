@@ -15,7 +15,7 @@ import numpy as np
 from xpuprof.arrays import F64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.trace.processes import Job, job_of
-from xpuprof.trace.sequence import STEADY, first_difference
+from xpuprof.trace.sequence import RACES, STEADY, TAKE_TURNS, VARIES, first_difference
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.align import Alignment, align
 
@@ -101,8 +101,7 @@ def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
         whose = "the program launches other kernels under the profile than natively"
         remedy = "let its launches not depend on time, on the device's speed or on its properties"
     else:
-        whose = "the program launches other kernels in each run"
-        remedy = STEADY
+        whose, remedy = VARIES, STEADY
     return [f"{whose} ({least.first}), so {_consequence(least)}; {remedy}"]
 
 
@@ -112,7 +111,7 @@ def _turns(profiled: Job, native: Job) -> Mismatch | None:
     for pair in zip(profiled.processes, native.processes, strict=True):
         launches = min(process.sums.of_launches for process in pair)
         total += launches
-        if pair[0].turns == pair[1].turns:
+        if pair[0].order.turns == pair[1].order.turns:
             same += launches
         else:
             one, other = (process.recording.launch_threads()[:launches] for process in pair)
@@ -125,9 +124,8 @@ def _other_turns(found: Sequence[Mismatch]) -> list[str]:
         return []
     share = 100 * (1 - min(found, key=lambda own: own.matched).matched / found[0].slices)
     return [
-        "threads of the program launch kernels in another order in each run: another thread than "
-        f"in the profile ended {share:.0f} % of the slices, whose times may be those of other "
-        "work; let one thread launch, or let the threads take turns"
+        f"{RACES}: another thread than in the profile ended {share:.0f} % of the slices, whose "
+        f"times may be those of other work; {TAKE_TURNS}"
     ]
 
 

@@ -26,7 +26,7 @@ from xpuprof.trace.processes import (
     named,
 )
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import STEADY, first_difference
+from xpuprof.trace.sequence import RACES, STEADY, TAKE_TURNS, VARIES, first_difference
 from xpuprof.trace.tables import Execution
 
 
@@ -103,10 +103,8 @@ def _alike(jobs: Sequence[Job]) -> tuple[list[Job], tuple[str, ...]]:
     other = others[0][0]
     where = first_difference(alike[0].slices, other.slices)
     taken = series([job.execution.name for job in alike], "and")
-    whose, remedy = "the program launches other kernels in each run", STEADY
-    if alike[0].launched_like(other):
-        whose = "threads of the program launch kernels in another order in each run"
-        remedy = "let one thread launch, or let the threads take turns"
+    raced = alike[0].launched_like(other)
+    whose, remedy = (RACES, TAKE_TURNS) if raced else (VARIES, STEADY)
     return alike, (f"{whose} ({where}), so its times are those of {taken} alone; {remedy}",)
 
 

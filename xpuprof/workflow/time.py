@@ -19,7 +19,7 @@ from xpuprof.launch.ending import Ending, exit_doubts
 from xpuprof.launch.finish import finish, no_process
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.run import Run
-from xpuprof.trace.sequence import STEADY
+from xpuprof.trace.sequence import STEADY, VARIES
 from xpuprof.trace.window import never_opened
 from xpuprof.workflow.arguments import one_of, whole_number
 from xpuprof.workflow.noise import disturbed
@@ -156,10 +156,7 @@ def _varying(jobs: Sequence[Job]) -> list[str]:
         return []
     sizes = sorted({job.sums.slices for job in jobs})
     between = f" ({sizes[0]:,} to {sizes[-1]:,} slices)" if len(sizes) > 1 else ""
-    return [
-        f"the program launches other kernels in each run{between}, so slice times of different "
-        f"runs cannot be averaged; {STEADY}"
-    ]
+    return [f"{VARIES}{between}, so slice times of different runs cannot be averaged; {STEADY}"]
 
 
 def _regions(

@@ -175,7 +175,6 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   auto has_barrier = [&](BasicBlock &block) {
     return kernel.blocks[number[&block]].mix[XP_MIX_BARRIER] != 0;
   };
-  warps.in_turn = runs_in_turn(original, warps, analyses, has_barrier);
   std::set<uint32_t> varying;  // varying.h
   if (warps.pocl ? llvm::any_of(original, has_barrier) : warps.sub_groups) {
     auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
@@ -197,7 +196,8 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   }
   std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
   const size_t n_counted = fields.size();
-  warps.in_turn &= n_counted <= warps.local_words;
+  warps.in_turn =
+      n_counted <= warps.local_words && runs_in_turn(original, warps, analyses, has_barrier);
   for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
   kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
 
