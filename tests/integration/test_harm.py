@@ -414,6 +414,21 @@ def test_an_interrupt_in_a_finalizer_ends_the_command() -> None:
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
+def test_an_interrupt_while_a_class_is_made_ends_the_command() -> None:
+    """GIVEN a signal in `__set_name__`, whose exceptions Python 3.11 wraps THEN the command ends by
+    it, and nothing is printed."""
+    code = (
+        "import os, signal, time; from xpuprof.cli import ends\n"
+        "class Named:\n"
+        "    def __set_name__(self, *_): os.kill(os.getpid(), signal.SIGINT); time.sleep(9)\n"
+        "with ends.guarded():\n"
+        "    class Made: member = Named()\n"
+        "    time.sleep(60)\n"
+    )
+    done = run([sys.executable, "-c", code])
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
 @pytest.mark.opencl
 def test_killing_us_leaves_the_program_running(tmp_path: Path) -> None:
     """GIVEN a profile whose xpuprof is killed THEN the program ends as usual, the run opens as

@@ -100,14 +100,18 @@ def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> 
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
 def test_an_interrupt_between_executions_keeps_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapped: bool
 ) -> None:
-    """GIVEN an interrupt after the first of two timer runs THEN the run is partial and keeps it,
-    and the interrupt names the folder."""
+    """GIVEN an interrupt after the first of two timer runs, also one that Python hands on as the
+    cause of another error THEN the run is partial and keeps it, and the interrupt names the
+    folder."""
     first = execute.time
 
     def one_only(*given: Any, **named: Any) -> Ending:
+        if given[4] and wrapped:
+            raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
         if given[4]:
             raise KeyboardInterrupt
         return first(*given, **named)

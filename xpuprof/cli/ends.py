@@ -93,7 +93,7 @@ def guarded() -> Iterator[None]:
     except BaseException as error:
         if _stopped or isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
             with suppress(OSError, ValueError):
-                if error.args:
+                if isinstance(error, KeyboardInterrupt) and error.args:
                     click.echo(f"xpuprof: {error.args[0]}", err=True)
             end_by(_stopped or signal.SIGINT)
         leave(_explain(error))

@@ -53,6 +53,14 @@ def end_like(ending: Ending) -> int:
     return ending.exit_code if ending.signal is None else end_by(ending.signal)
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """An interrupt asked us to stop. Python hands it on as the cause of another error when it came
+    while a class was made: `__set_name__` in 3.11."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
+
+
 def exit_doubts(exit_code: int) -> list[str]:
     """A sentence if the program reported a failure; none otherwise, or when it was killed."""
     if exit_code <= 0:

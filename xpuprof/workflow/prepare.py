@@ -14,6 +14,7 @@ from xpuprof.engines.choose import Engines, choose, gpu_engine
 from xpuprof.engines.filters import Filters
 from xpuprof.engines.gpu_tool import gpu_tool as load_beside
 from xpuprof.errors import UsageError
+from xpuprof.launch.ending import is_interrupt
 from xpuprof.launch.execute import Program
 from xpuprof.launch.program import resolve
 from xpuprof.launch.ranks import own_rank
@@ -114,11 +115,12 @@ def recording(ready: Prepared) -> Iterator[None]:
     """While executions are recorded: an interrupt leaves a partial run that says so."""
     try:
         yield
-    except KeyboardInterrupt as stop:
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
         if ready.writer.manifest["status"] == "running":
             ready.writer.finish("partial", "xpuprof was stopped before it had finished the run")
-        stop.args = (f"stopped; {ready.folder} keeps what was recorded",)
-        raise
+        raise KeyboardInterrupt(f"stopped; {ready.folder} keeps what was recorded") from error
 
 
 def run_folder(output: str | Path | None, argv: Sequence[str]) -> Path:
