@@ -132,6 +132,8 @@ talks(global const int *in, global int *out) {
   int i = get_global_id(0);
   out[i] = in[i];
   if (i == 5) printf("%d says %s %.1f %v4hld\n", i, "hello", 2.5f, (int4)(1, 2, 3, 4));
+  if (i == 5) printf("%v2hhx %v3hd %v4hhd %d\n", (uchar2)(1, 2), (short3)(3), (char4)(4), 5);
+  if (i == 5) printf("%v8hhd %v2hld %v2hlf %d\n", (char8)(6), (int2)(7), (float2)(8), 9);
 }
 
 #ifdef cl_khr_made_up

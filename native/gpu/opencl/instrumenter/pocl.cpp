@@ -87,6 +87,25 @@ void lower_switches(llvm::Module &module, llvm::FunctionAnalysisManager &analyse
   }
 }
 
+// A vector of up to 8 bytes as C on x86-64 passes it: as a number. Others are passed as they are.
+llvm::Value *as_in_c(llvm::IRBuilder<> &builder, llvm::Value *value) {
+  auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
+  if (!vector) return value;
+  if (vector->getNumElements() == 3) value = builder.CreateShuffleVector(value, {0, 1, 2, -1});
+  const unsigned bits = value->getType()->getPrimitiveSizeInBits();
+  if (bits > 64) return value;
+  auto *number = bits == 64 ? builder.getDoubleTy() : builder.getIntNTy(bits);
+  return builder.CreateBitCast(value, number);
+}
+
+// PoCL's printf is C of the host, which takes vectors from its variable arguments.
+void pass_vectors_as_in_c(llvm::Function &printf) {
+  for (llvm::CallInst *call : calls_of(printf)) {
+    llvm::IRBuilder<> builder(call);
+    for (llvm::Use &argument : call->args()) argument.set(as_in_c(builder, argument));
+  }
+}
+
 }  // namespace
 
 void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses) {
@@ -98,7 +117,9 @@ void adapt_to_pocl(llvm::Module &module, llvm::FunctionAnalysisManager &analyses
   for (llvm::Function *function : declared) {
     llvm::StringRef name = builtin_name(function->getName());
     const std::string other = name_for_bitcode(name, function->getName());
-    if (!other.empty()) {
+    if (function->getName() == "printf") {
+      pass_vectors_as_in_c(*function);
+    } else if (!other.empty()) {
       rename(*function, name, other);
     } else if (name == "wait_group_events") {
       replace_by_barrier(*function, false);
