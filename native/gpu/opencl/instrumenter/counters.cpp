@@ -106,19 +106,6 @@ bool is_joint(const Edge &edge, llvm::LoopInfo &loops, HasBarrier &&has_barrier)
   });
 }
 
-// Whether the device runs the kernel's work-items one after another, natively as with counters:
-// PoCL makes a loop over them, which is not vectorised if another loop is in it and stays there.
-template <class HasBarrier>
-bool runs_in_turn(llvm::Function &function, const Warps &warps,
-                  llvm::FunctionAnalysisManager &analyses, HasBarrier &&has_barrier) {
-  if (!warps.pocl || llvm::any_of(function, has_barrier)) return false;
-  auto &scalar = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
-  auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
-  return llvm::any_of(loops.getLoopsInPreorder(), [&](llvm::Loop *loop) {
-    return scalar.getSmallConstantTripCount(loop) == 0;  // others may be unrolled
-  });
-}
-
 // The planned contents of a slot.
 struct Fields {
   unsigned bits;
@@ -151,9 +138,8 @@ Slot make_slot(llvm::IRBuilder<> &builder, const Fields &fields) {
 }  // namespace
 
 Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager &analyses,
-                        const Warps &of_device) {
+                        const Warps &warps) {
   Instrumented result;
-  Warps warps = of_device;
   Kernel &kernel = result.kernel;
   kernel.name = original.getName().str();
   kernel.n_args = original.arg_size();
@@ -175,9 +161,11 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   auto has_barrier = [&](BasicBlock &block) {
     return kernel.blocks[number[&block]].mix[XP_MIX_BARRIER] != 0;
   };
-  std::set<uint32_t> varying;  // varying.h
-  if (warps.pocl ? llvm::any_of(original, has_barrier) : warps.sub_groups) {
-    auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
+  const bool has_barriers = llvm::any_of(original, has_barrier);
+  auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
+  const bool body_varies = warps.pocl && !has_barriers && !loops.empty();
+  std::set<uint32_t> varying;
+  if (warps.pocl ? has_barriers : warps.sub_groups) {
     for (uint32_t p = 0; p < plan.probes.size(); p++) {
       if (!is_joint(edges[plan.probes[p]], loops, has_barrier)) varying.insert(p);
     }
@@ -196,8 +184,6 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   }
   std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
   const size_t n_counted = fields.size();
-  warps.in_turn =
-      n_counted <= warps.local_words && runs_in_turn(original, warps, analyses, has_barrier);
   for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
   kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
 
@@ -235,6 +221,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   slots.erase(slots.begin() + n_counted, slots.end());
   narrow_counters(function, slots, analyses);
   make_varying(function, slots);
+  if (body_varies) make_body_varying(function, slots);
   write_counts(function, slots, multiples, kernel.n_probes, warps);
   return result;
 }

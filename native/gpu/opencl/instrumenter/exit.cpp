@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exit.h"
 
-#include <llvm/IR/InlineAsm.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -30,7 +28,7 @@ class LocalMemoryExit : ExitCode {
       size_t end = std::min<size_t>(slots.size(), begin + warps_.local_words);
       std::vector<Slot> chunk(slots.begin() + begin, slots.begin() + end);
       if (begin) barrier(kLocalFence);  // the leader has read the previous contents of the slots
-      if (!chunk.empty()) publish(chunk, linear("get_local_id", "get_local_size"));
+      if (!chunk.empty()) publish(chunk);
       barrier(kLocalFence);
       by_leader([&] {
         if (!begin) header(number(warps_.size), full_warps());
@@ -39,20 +37,6 @@ class LocalMemoryExit : ExitCode {
       });
       begin = end;
     } while (begin < slots.size());
-  }
-
-  // For work-items that run one after another: the last one finds what all others left. Without a
-  // barrier the kernel keeps the loops that it has natively.
-  void emit_in_turn(const std::vector<Slot> &slots, const std::vector<Multiple> &multiples) {
-    Value *item = linear("get_local_id", "get_local_size");
-    publish(slots, item);
-    Value *last = b_.CreateSub(product("get_local_size"), number(1));
-    when(b_.CreateICmpEQ(item, last), [&] {
-      prevent_vectors();
-      header(number(warps_.size), full_warps());
-      sum_warps(slots);
-      store_multiples(multiples);
-    });
   }
 
  private:
@@ -67,13 +51,8 @@ class LocalMemoryExit : ExitCode {
     return b_.CreateGEP(element(slot), b_.CreateBitCast(base, type), item);
   }
 
-  // PoCL tells the compiler that its work-items do not depend on each other.
-  void prevent_vectors() {
-    auto *type = llvm::FunctionType::get(b_.getVoidTy(), false);
-    b_.CreateCall(llvm::InlineAsm::get(type, "", "", /* side effects */ true));
-  }
-
-  void publish(const std::vector<Slot> &slots, Value *item) {
+  void publish(const std::vector<Slot> &slots) {
+    Value *item = linear("get_local_id", "get_local_size");
     for (size_t s = 0; s < slots.size(); s++) {
       b_.CreateStore(slots[s].result, place(slots[s], s, item));
     }
@@ -269,9 +248,7 @@ void write_counts(llvm::Function &function, const std::vector<Slot> &slots,
                   const std::vector<Multiple> &multiples, uint32_t n_probes, const Warps &warps) {
   llvm::ReturnInst *end = only_return(function);
   if (!end) return;  // the kernel never ends: its counters cannot be read
-  if (warps.in_turn) {
-    LocalMemoryExit(function, end, n_probes, warps).emit_in_turn(slots, multiples);
-  } else if (warps.reduce) {
+  if (warps.reduce) {
     SubGroupExit(function, end, n_probes, warps).emit(slots, multiples);
   } else if (warps.local_words == 0 && !slots.empty()) {
     AtomicExit(function, end, n_probes, warps).emit(slots, multiples);

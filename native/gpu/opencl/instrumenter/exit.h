@@ -24,7 +24,6 @@ struct Warps {
   // local memory; every work-item adds to the counters of its warp.
   unsigned local_words = 8;
   bool pocl = false;         // the device's runtime is PoCL
-  bool in_turn = false;      // work-items run one after another in this kernel, see counters.cpp
   bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 
   // A counter that a work-item increments at most once sums to at most the warp's size: several fit

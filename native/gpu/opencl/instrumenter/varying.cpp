@@ -3,6 +3,7 @@
 
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include "built_ins.h"
 #include "trip_counts.h"
@@ -50,6 +51,27 @@ void make_varying(llvm::Function &function, const std::vector<Slot> &slots) {
         use.set(builder.CreateOr(builder.CreateTrunc(varies, constant->getType()), constant));
       }
     }
+  }
+}
+
+void make_body_varying(llvm::Function &function, std::vector<Slot> &slots) {
+  llvm::ReturnInst *end = only_return(function);
+  llvm::BasicBlock *first = &function.getEntryBlock();
+  if (!end || end->getParent() == first) return;
+  llvm::BasicBlock *last = llvm::SplitBlock(end->getParent(), end);
+  llvm::BasicBlock *body_end = last->getSinglePredecessor();
+  Value *varies = zero(function);
+  llvm::BasicBlock *body = llvm::SplitBlock(first, first->getTerminator());
+  llvm::IRBuilder<> builder(first->getTerminator());
+  builder.CreateCondBr(builder.CreateIsNull(varies), body, last);
+  first->getTerminator()->eraseFromParent();
+  builder.SetInsertPoint(&last->front());
+  for (Slot &slot : slots) {
+    auto *type = slot.result->getType();
+    llvm::PHINode *merge = builder.CreatePHI(type, 2);
+    merge->addIncoming(slot.result, body_end);
+    merge->addIncoming(llvm::Constant::getNullValue(type), first);
+    slot.result = merge;
   }
 }
 

@@ -15,4 +15,10 @@ namespace clinst {
 // So counters start at a zero that depends on the work-item's id.
 void make_varying(llvm::Function &function, const std::vector<Slot> &slots);
 
+// A barrier at the end lets PoCL put others into loops that it takes to be the same for all
+// work-items. Its loops over the work-items then lie in the kernel's, which costs time, and where
+// it is mistaken the kernel's results are wrong. So a kernel without barriers of its own runs under
+// a condition of which PoCL knows only when it has made its loops that it always holds.
+void make_body_varying(llvm::Function &function, std::vector<Slot> &slots);
+
 }  // namespace clinst
