@@ -23,6 +23,8 @@ from xpuprof.trace.run import Run
 from xpuprof.trace.slice_times import main_process
 from xpuprof.trace.sums import DeviceAccesses
 from xpuprof.trace.tables import DeviceDistances, Process, StackDistances
+from xpuprof.workflow.export import export
+from xpuprof.workflow.select import select_run
 from xpuprof.workflow.subjects import profiled_job
 
 KINDS = [0, 0, 1, 0, 0, 1] * 4
@@ -96,6 +98,19 @@ def test_files(tmp_path: Path) -> None:
         ldv.write(process, tmp_path / "a.b")
     with pytest.raises(InputError, match="--memory"):
         ldv.write(process_of(KINDS), tmp_path / "c")
+
+
+def test_files_of_each_process(tmp_path: Path) -> None:
+    """GIVEN a job of two processes, with a selection or without one THEN each has a file of its
+    own."""
+    distances = traces.device_ldv(0, [(7, 1)], 9, 9)
+    records = [*traces.events()[:-1], distances, traces.events()[-1]]
+    run = traces.write_run(tmp_path / "run", records, traces.cpu())
+    traces.write_process(run / "profile/h-2", records, traces.cpu())
+    names = {path.name for path in export(run, "ldv", tmp_path / "a").files}
+    assert len(names) == 2
+    select_run(Run.open(run), "random", seed=1).write(run / "selection.json")
+    assert {path.name for path in export(run, "ldv", tmp_path / "b/a").files} == names
 
 
 def test_equal_code_is_told_apart() -> None:

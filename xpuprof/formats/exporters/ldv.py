@@ -96,4 +96,5 @@ FORMAT = Exporter(
     help="OUT.device.ldv and OUT.cpu.ldv, stack distances by slice",
     write=lambda source, out, options: write(source.process, out, options.force),
     needs=Needs.MEMORY,
+    per_process=True,
 )

@@ -58,7 +58,7 @@ class ExportSource:
 
     @property
     def process(self) -> Process:
-        """The profiled process that the selection describes."""
+        """The profiled process that the selection describes; without one, that of `number`."""
         if self.run.manifest.get("imported"):
             raise InputError(
                 f"{self.path} was imported; this format needs the code that a recorded run executed"
@@ -66,6 +66,8 @@ class ExportSource:
         if self.run.profile is None:
             raise InputError(f"{self.path} holds no profile; make one with `xpuprof profile`")
         job = job_of(self.run.profile)
+        if self.selection_if_any is None:
+            return job.processes[self.number or 0]
         place = matched(self.selection.identity.processes, job.keys) or [0]
         if place[0] is None or (job.several and len(place) > 1):
             raise InputError(
@@ -90,9 +92,13 @@ class ExportSource:
         return executions[0]
 
     def by_process(self, kernels_only: bool) -> list[tuple[str, ExportSource]]:
-        """(label, source) of each process that has regions (with a kernel, for `kernels_only`);
-        empty for a selection of one process."""
+        """(label, source) of each process that has regions (with a kernel, for `kernels_only`), or
+        of each profiled one if there is no selection; empty if there is only one."""
         whole = self.selection_if_any
+        if whole is None and self.run.profile is not None:
+            keys = job_of(self.run.profile).keys
+            parts = [(key.label, replace(self, number=n)) for n, key in enumerate(keys)]
+            return parts if len(parts) > 1 else []
         if whole is None or len(whole.layout.lengths) == 1:
             return []
         found = []
