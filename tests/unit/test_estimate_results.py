@@ -219,7 +219,9 @@ def test_accelsim_log(selection: Selection, tmp_path: Path) -> None:
     ["ipc", "gpu_ipc", "system.cpu.cpi", "l2_miss_rate", "system.l2.overallMissRate::total",
      "hit_ratio", "gpu_occupancy", "L2_BW", "warp_efficiency", "bytes_per_cycle", "dram_util %",
      "sm__throughput.avg.pct_of_peak", "achieved_utilization", "L2 miss ratio",
-     "gld_throughput", "l2_throughput_.reads.", "dram_bandwidth", "stall_inst_fetch", "GFLOPS"],
+     "gld_throughput", "l2_throughput_.reads.", "dram_bandwidth", "stall_inst_fetch", "GFLOPS",
+     "power_w", "gpu.power", "clock_mhz", "dram_gb_s", "max_temp", "core_voltage",
+     "system.clk_domain.clock"],
 )  # fmt: skip
 def test_names_of_rates(name: str) -> None:
     assert is_rate(name)
@@ -229,7 +231,8 @@ def test_names_of_rates(name: str) -> None:
     "name",
     ["duration", "cycles", "generated", "operations", "iterations", "simInsts", "numCycles",
      "misses", "total dram reads", "upper_bound_hits", "means_to_an_end", "gpu_sim_insn",
-     "gpu_stall_dramfull", "flop_count_sp", "stall_cycles"],
+     "gpu_stall_dramfull", "flop_count_sp", "stall_cycles",
+     "powers_of_two", "clocks", "energy_j", "dram_gb", "system.l2.overallMissLatency::total"],
 )  # fmt: skip
 def test_names_of_sums(name: str) -> None:
     assert not is_rate(name)

@@ -25,7 +25,8 @@ _RATE = re.compile(
     r"(^|[._ ])(ipc|cpi|mpki|occupancy|bw|efficiency|fraction|pct|stdev|mean|per)($|[._: ])"
     r"|(^|[._: ]|miss|hit)(rate|ratio)s?($|[^a-z])|utili[sz]ation|throughput|bandwidth"
     r"|percent|average|avg|::mean|[%/]"
-    r"|(^|[._ ])([gt]flops|frequency|temperature)($|[._: ])"
+    r"|(^|[._ ])([gt]flops|frequency|[kmg]?hz|temp|temperature|power|watts?|voltage"
+    r"|[kmgt]i?b s|clk domain\.clock)($|[._: ])"
     r"|^stall (constant memory dependency|exec dependency|inst fetch|memory dependency"
     r"|memory throttle|not selected|other|pipe busy|sleeping|sync|texture)$"
 )
