@@ -75,8 +75,8 @@ NVPROF = """==123== NVPROF is profiling process 123
 "Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Device","Stream","Name","inst_executed"
 ms,us,,,,,,,,,,
 1.0,3.5,,,,,,,"GPU",7,"[CUDA memcpy HtoD]",
-2.0,10.0,4,1,1,32,1,1,"GPU",7,"add(int)",100
-3.0,20.5,8,1,1,32,1,1,"GPU",7,"add(int)",200
+2.0,10.0,4,1,1,32,1,1,"GPU",7,"add(int) [94]",100
+3.0,20.5,8,1,1,32,1,1,"GPU",7,"add(int) [105]",200
 """
 
 CPU = """# Slice ending at kernel: void k<int, 2>(x) call: 1

@@ -294,10 +294,13 @@ def test_ncu_bad_sources(tmp_path: Path, text: str, sentence: str) -> None:
 
 
 def test_nvprof(tmp_path: Path) -> None:
+    """GIVEN a trace, whose names end in the launches' correlation ids THEN launches of one kernel
+    are its calls."""
     source = tmp_path / "n.csv"
     source.write_text(NVPROF)
     assert recognised(Source(source)).name == "nvprof"
     run = imported(nvprof.load, source, tmp_path / "run")
+    assert run.table()["kernel"].tolist() == ["add(int)"] * 2
     assert run.table()["gx"].tolist() == [128, 256]
     np.testing.assert_allclose(run.column("gpu_time"), [10e-6, 20.5e-6])
     assert run.column("inst_executed").tolist() == [100, 200]

@@ -8,6 +8,7 @@ Archives of such tables with R-style names (inst_executed, grid.x) are read too.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ FIXED = frozenset(
         *(name for names in (*GRID, *BLOCK) for name in names),
     )
 )
+_CORRELATION = re.compile(r" \[\d+\]$")
 ADVICE = "record it with `nvprof --csv --print-gpu-trace`"
 
 
@@ -75,7 +77,7 @@ def load(source: Source, writer: ImportWriter) -> None:
         )
         writer.units["gpu_time"] = "s"
         chunks = _kernels(table, grid[0]) if grid else table.chunks()
-        write(source, writer, chunks, places, others=FIXED, advice=ADVICE)
+        write(source, writer, _named(chunks, name), places, others=FIXED, advice=ADVICE)
 
 
 def _is_header(line: str) -> bool:
@@ -88,6 +90,12 @@ def _kernels(table: Table, grid: str) -> Iterator[Columns]:
         kernels = [bool(size.strip()) for size in columns[grid]]
         if any(kernels):
             yield {name: list(compress(values, kernels)) for name, values in columns.items()}
+
+
+def _named(chunks: Iterator[Columns], name: str) -> Iterator[Columns]:
+    """The rows with names alone: nvprof appends the launch's correlation id, `kernel(int) [94]`."""
+    for columns in chunks:
+        yield {**columns, name: [_CORRELATION.sub("", value) for value in columns[name]]}
 
 
 def _present(table: Table, spellings: tuple[tuple[str, ...], ...]) -> list[str]:
