@@ -42,7 +42,8 @@ def run(folder: Path) -> xpuprof.Run:
 
 
 def test_slices_and_kernels_are_tables_with_times(run: xpuprof.Run) -> None:
-    """GIVEN a run with timer runs THEN slices and kernels add up to the measured time."""
+    """GIVEN a run with timer runs THEN slices and kernels add up to the measured time, and a
+    kernel's share is of the device's time: start-up is no kernel's."""
     assert run.status == "complete" and not run.imported
     assert run.slice_times is not None
     total = float(np.median(run.slice_times.sum(axis=1)))
@@ -50,6 +51,9 @@ def test_slices_and_kernels_are_tables_with_times(run: xpuprof.Run) -> None:
     assert run.kernels["time"].sum() == pytest.approx(total)
     assert run.kernels["calls"].sum() == len(run.slices)
     assert run.kernels["share"].is_monotonic_decreasing
+    device = run.kernels["device_time"]
+    assert 0.0 < device.sum() < total and device["SYS_exit"] == 0.0
+    assert np.allclose(run.kernels["share"], device / device.sum())
 
 
 def test_a_selection_is_made_written_read_and_estimated(run: xpuprof.Run, tmp_path: Path) -> None:

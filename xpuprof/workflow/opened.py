@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace import run as trace
 from xpuprof.trace.coordinates import NO_KERNELS
+from xpuprof.trace.device_times import device_times
 from xpuprof.trace.imported import ImportedSlices
 from xpuprof.workflow.select import Request, select_subject
 from xpuprof.workflow.subjects import Subject, open_subject
@@ -73,9 +75,11 @@ class Run(trace.Run):
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
-        """One row per kernel, by decreasing time: calls, time of its slices and their share of the
-        run, instructions if known."""
-        return kernel_table(self.slices, self.metric)
+        """One row per kernel, by decreasing share: calls, time of its slices (of a recording that
+        includes the CPU's work before each launch), time on the device if it was stamped, the share
+        of the device's time or else of the slices', instructions if known."""
+        stamped = None if self.imported else device_times(self.executions)
+        return kernel_table(self.slices, self.metric, stamped.seconds if stamped else None)
 
     @property
     def selection(self) -> Selection | None:
@@ -128,8 +132,11 @@ class Run(trace.Run):
         return said + kernels.to_html(max_rows=_SHOWN)
 
 
-def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Slices summed by kernel, by decreasing `metric` (instructions, or calls, without it)."""
+def kernel_table(
+    slices: pd.DataFrame, metric: str, device_time: Mapping[str, float] | None = None
+) -> pd.DataFrame:
+    """Slices summed by kernel, by decreasing `device_time` (by kernel, seconds), else `metric`,
+    instructions or calls."""
     groups = slices.groupby("kernel", sort=False, observed=True)
     columns = {"calls": groups.size()}
     columns |= {
@@ -139,9 +146,13 @@ def kernel_table(slices: pd.DataFrame, metric: str) -> pd.DataFrame:
     }
     kernels = pd.DataFrame(columns)
     kernels.index = kernels.index.astype(str)
-    if metric in kernels:
-        kernels["share"] = kernels[metric] / kernels[metric].sum()
-    by = next((name for name in (metric, "gpu_instructions") if name in kernels), "calls")
+    if device_time:
+        kernels["device_time"] = kernels.index.map(lambda name: device_time.get(name, 0.0))
+    by = next(
+        (name for name in ("device_time", metric, "gpu_instructions") if name in kernels), "calls"
+    )
+    if by in ("device_time", metric):
+        kernels["share"] = kernels[by] / kernels[by].sum()
     return kernels.sort_values(by, ascending=False, kind="stable")
 
 
