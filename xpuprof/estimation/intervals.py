@@ -142,8 +142,9 @@ def estimate_measured(
 def estimate_part(
     selection: Selection, values: F64, rows: slice, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Projected total of the slices `rows` alone (one process of a job): each slice is assigned the
-    mean cost of its cluster's representatives, in whichever process they are.
+    """Projected total of the slices `rows` alone (one process of a job): its own representatives as
+    measured, and for each other slice the mean cost of its cluster's representatives, in whichever
+    process they are.
 
     The interval covers the choice of representatives as `estimate`'s does, and how far the part's
     slices of a cluster differ from the cluster (a domain estimate, Cochran, section 5A.13). All
@@ -151,21 +152,23 @@ def estimate_part(
     others, and the interval covers the difference.
     """
     mean = typical_times(values)
-    inside = selection.labels[rows]
-    covered = float(np.mean(inside >= 0))
-    if not covered:
+    own, inside = mean[rows], selection.labels[rows]
+    if (inside < 0).all():
         return Estimate(0.0, None, None, None, "no interval: none of its slices is covered")
-    part = np.bincount(inside[inside >= 0], minlength=len(selection.sizes))
-    value = _projected_part(selection, mean, part) / covered
+    others = np.ones(len(own), dtype=bool)
+    others[[r.slice - rows.start for r in selection.representatives if _within(r.slice, rows)]] = 0
+    covered = others & (inside >= 0)
+    part = np.bincount(inside[covered], minlength=len(selection.sizes))
+    scale = float(others.sum() / covered.sum()) if covered.any() else 0.0
+    measured = float(own[~others].sum())
+    value = measured + scale * float(np.dot(part, _mean_of_others(selection, mean)))
     if selection.design.no_interval:
         return Estimate(value, None, None, None, selection.design.no_interval)
-    own, scale = mean[rows], 1.0 / covered
     # With only part of the run timed, slices left out do not enter the comparison.
-    truth = own if np.isfinite(own).all() else scale * own[inside >= 0]
+    truth = own[others] if np.isfinite(own).all() else scale * own[covered]
     errors = _errors(selection, by_cluster(selection, mean), part, float(truth.sum()), scale)
     half = half_width(errors, confidence)
-    here = [r.slice for r in selection.representatives if rows.start <= r.slice < rows.stop]
-    return _bounded(value, half, _floor(mean[here]), confidence, REDRAWN)
+    return _bounded(value, half, _floor(own[~others]), confidence, REDRAWN)
 
 
 def estimate_ratio(
@@ -307,6 +310,10 @@ def _floor(measured: F64) -> float:
     return -math.inf if (measured < 0.0).any() else float(measured.sum())
 
 
+def _within(number: int, rows: slice) -> bool:
+    return bool(rows.start <= number < rows.stop)
+
+
 def _rows(selection: Selection) -> I64:
     return np.array([r.slice for r in selection.representatives], dtype=np.int64)
 
@@ -384,12 +391,14 @@ def _draws(selection: Selection) -> dict[int, int]:
     return draws
 
 
-def _projected_part(selection: Selection, mean: F64, part: I64) -> float:
+def _mean_of_others(selection: Selection, mean: F64) -> F64:
+    """What each cluster's unmeasured slices cost on average, float64[clusters]: a representative
+    stands for itself and for as many others as its multiplier tells. `mean`: float64[slices]."""
     owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
-    stands_for = np.bincount(owner, multiplier, len(part))
-    projected = np.bincount(owner, multiplier * mean[_rows(selection)], len(part))
-    own = stands_for > 0.0
-    return float(np.dot(part[own], projected[own] / stands_for[own]))
+    others, measured = np.maximum(multiplier - 1.0, 1e-9), mean[_rows(selection)]
+    stands_for = np.bincount(owner, others, len(selection.sizes))
+    projected = np.bincount(owner, others * measured, len(selection.sizes))
+    return np.divide(projected, stands_for, out=np.zeros(len(stands_for)), where=stands_for > 0.0)
 
 
 # ---- only the representatives' values are known -------------------------------------------------
@@ -557,7 +566,9 @@ def _of_clusters(samples: _Samples) -> _Spread | str:
         share = float(np.dot(relative[several], samples.draws[several] - 1.0)) / pooled
         seen[lone] = share * samples.mean[lone] ** 2
     basis = "spread among the representatives of each cluster, and that of like slices elsewhere"
-    return _with_like_slices(seen, freedom, samples.mean, basis)
+    spread = _with_like_slices(seen, freedom, samples.mean, basis)
+    # What is borrowed is one estimate: it is wrong for all of them at once.
+    return replace(spread, common=lone, common_freedom=float(spread.freedom[lone].max(initial=1.0)))
 
 
 def _with_like_slices(seen: F64, freedom: F64, mean: F64, basis: str) -> _Spread:
