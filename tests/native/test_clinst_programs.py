@@ -146,9 +146,7 @@ def test_printf(device: Any, built: Any, capfd: pytest.CaptureFixture[str]) -> N
     printed stays as it is."""
     both_ways(device, built, "talks")
     lines = (
-        "5 says hello 2.5 1,2,3,4\n"
-        "1,2 3,3,3 4,4,4,4 5\n"
-        "6,6,6,6,6,6,6,6 7,7 8.000000,8.000000 9\n"
+        "5 says hello 2.5 1,2,3,4\n1,2 3,3,3 4,4,4,4 5\n6,6,6,6,6,6,6,6 7,7 8.000000,8.000000 9\n"
     )
     assert capfd.readouterr().out == 2 * lines
 
