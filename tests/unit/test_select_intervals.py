@@ -64,6 +64,23 @@ def test_the_interval_covers_what_is_left_out(left_out: float) -> None:
         assert answer.high - answer.value < gap + 0.05 * times.sum()
 
 
+def test_a_rule_that_erred_has_an_interval_that_says_so() -> None:
+    """GIVEN clusters whose first slices, which were chosen, take twice as long as the others THEN
+    the interval of the whole run and of a part holds the time that was measured."""
+    times = np.ones(200)
+    times[[0, 100]] = 2.0
+    chosen = tuple(
+        Representative(row, Marker("k", row + 1), None, row // 100, 100.0, 0.0) for row in (0, 100)
+    )
+    labels = np.repeat([0, 1], 100).astype(np.int32)
+    selection = Selection("xpu-point", {}, 1, chosen, labels)
+    for answer, truth in (
+        (estimate(selection, times), 202.0),
+        (estimate_part(selection, times, slice(0, 100)), 101.0),
+    ):
+        assert answer.value > 1.9 * truth and answer.low <= truth
+
+
 def test_a_processs_measured_slices_are_its_own() -> None:
     """GIVEN two processes whose start-ups, one cluster, were both measured THEN each process has
     its own start-up's time, the shares add up to the whole, and the others' interval holds in 95 %

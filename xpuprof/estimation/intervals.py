@@ -108,7 +108,7 @@ def estimate(
     known = by_cluster(selection, mean)
     all_known = bool(np.isfinite(known.covered).all())
     if all_known:
-        half, basis = _known_spread(selection, known, confidence)
+        half, basis = _known_spread(selection, known, value, confidence)
     else:
         samples = _samples(selection, measured)
         spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
@@ -134,7 +134,7 @@ def estimate_measured(
     value, design = project(selection, measured.of), selection.design
     if design.no_interval:
         return Estimate(value, None, None, None, design.no_interval)
-    half, basis = _known_spread(selection, known, confidence)
+    half, basis = _known_spread(selection, known, value, confidence)
     floor = _floor(np.array([measured.of[r.slice] for r in selection.representatives]))
     return _bounded(value, half, floor, confidence, basis)
 
@@ -158,7 +158,7 @@ def estimate_part(
     others = np.ones(len(own), dtype=bool)
     others[[r.slice - rows.start for r in selection.representatives if _within(r.slice, rows)]] = 0
     covered = others & (inside >= 0)
-    part = np.bincount(inside[covered], minlength=len(selection.sizes))
+    part = np.bincount(inside[covered], minlength=len(selection.sizes)).astype(np.float64)
     scale = float(others.sum() / covered.sum()) if covered.any() else 0.0
     measured = float(own[~others].sum())
     value = measured + scale * float(np.dot(part, _mean_of_others(selection, mean)))
@@ -166,8 +166,9 @@ def estimate_part(
         return Estimate(value, None, None, None, selection.design.no_interval)
     # With only part of the run timed, slices left out do not enter the comparison.
     truth = own[others] if np.isfinite(own).all() else scale * own[covered]
-    errors = _errors(selection, by_cluster(selection, mean), part, float(truth.sum()), scale)
-    half = half_width(errors, confidence)
+    errors = _errors(selection, by_cluster(selection, mean), scale * part, float(truth.sum()))
+    seen = value - measured - float(truth.sum())
+    half = _at_least_seen(selection, half_width(errors, confidence), seen)
     return _bounded(value, half, _floor(own[~others]), confidence, REDRAWN)
 
 
@@ -215,7 +216,10 @@ def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDEN
     runs = len(errors)
     quantile = student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
     seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
-    halves = [_known_spread(selection, by_cluster(selection, run), confidence)[0] for run in times]
+    halves = [
+        _known_spread(selection, by_cluster(selection, run), project(selection, run), confidence)[0]
+        for run in times
+    ]
     return max(seen, float(np.mean(halves / totals)))
 
 
@@ -325,16 +329,17 @@ def _multipliers(selection: Selection) -> F64:
 # ---- every slice's time is known ---------------------------------------------------------------
 
 
-def _known_spread(selection: Selection, known: ByCluster, confidence: float) -> tuple[float, str]:
-    """Half-width when every slice of the covered clusters was timed. If the uncovered slices were
-    timed too, it includes their difference from the others."""
-    covered, left_out = selection.sizes.sum(), known.left_out
-    scale, timed = float(_multipliers(selection).sum()) / covered, np.isfinite(left_out).all()
+def _known_spread(
+    selection: Selection, known: ByCluster, value: float, confidence: float
+) -> tuple[float, str]:
+    """Half-width of the projection `value` when every slice of the covered clusters was timed. If
+    the uncovered slices were timed too, it includes their difference from the others."""
+    stands_for, timed = _stands_for(selection), bool(np.isfinite(known.left_out).all())
     # With only part of the run timed, slices left out do not enter the comparison.
-    truth = known.values.sum() if timed else scale * known.covered.sum()
-    errors = _errors(selection, known, selection.sizes, float(truth), scale)
-    half = half_width(errors, confidence)
-    if covered == selection.slices:
+    truth = float(known.values.sum()) if timed else _total_of(selection, known, stands_for)
+    errors = _errors(selection, known, stands_for, truth)
+    half = _at_least_seen(selection, half_width(errors, confidence), value - truth)
+    if selection.sizes.sum() == selection.slices:
         return half, REDRAWN
     return half, REDRAWN + (
         ", and the measured times of the slices left out"
@@ -343,10 +348,29 @@ def _known_spread(selection: Selection, known: ByCluster, confidence: float) -> 
     )
 
 
-def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, scale: float) -> F64:
+def _at_least_seen(selection: Selection, half: float, error: float) -> float:
+    """A half-width, or the `error` that was seen where it is larger and the choice a rule: a slice
+    that is unlike its cluster is chosen again next time, a random one is not."""
+    return max(half, abs(error)) if selection.design.how == "nearest" else half
+
+
+def _stands_for(selection: Selection) -> F64:
+    """How many slices the representatives of each cluster stand for, uncovered ones included,
+    float64[clusters]."""
+    owner = [r.cluster for r in selection.representatives]
+    return np.bincount(owner, _multipliers(selection), len(selection.sizes)).astype(np.float64)
+
+
+def _total_of(selection: Selection, known: ByCluster, stands_for: F64) -> float:
+    """Total of `stands_for` slices of each cluster, each at its cluster's mean."""
+    clusters = np.flatnonzero(selection.sizes).tolist()
+    return sum(float(stands_for[cluster] * known.of(cluster).mean()) for cluster in clusters)
+
+
+def _errors(selection: Selection, known: ByCluster, stands_for: F64, truth: float) -> F64:
     """Errors of the projected total of a part of the run, float64[DRAWS]: a slice costs the mean of
-    its cluster's representatives. `part`: its slices in each cluster; `truth`: its total; `scale`
-    accounts for uncovered slices."""
+    its cluster's representatives. `stands_for`: its slices in each cluster, those that are not
+    covered distributed among them; `truth`: its total."""
     rng = np.random.default_rng(selection.seed)
     errors, expected = np.zeros(DRAWS), 0.0
     if selection.design.how == "ranked":
@@ -354,11 +378,11 @@ def _errors(selection: Selection, known: ByCluster, part: I64, truth: float, sca
         equal = np.concatenate(
             [np.full(len(own), selection.sizes[own].mean()) for own in _ranks(selection)]
         )
-        stands_for = scale * equal * part / np.maximum(selection.sizes, 1)
-        return _rank_means(selection, known, rng) @ stands_for - truth
+        weight = equal * stands_for / np.maximum(selection.sizes, 1)
+        return _rank_means(selection, known, rng) @ weight - truth
     for cluster, draws in _draws(selection).items():
         values = known.of(cluster)
-        share = scale * float(part[cluster]) / len(values)
+        share = float(stands_for[cluster]) / len(values)
         if share:
             errors += share * errors_of_total(selection.design, values, draws, rng)
             expected += share * float(values.sum())
