@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import traces
 from tests.support.runs_made_up import made_up_run, select_by_kernel
 from tests.unit.test_trace_slices import timer_run
 from xpuprof.methods.registry import by_measured_times
@@ -33,16 +34,28 @@ def rows(gaps: list[int]) -> list[tuple[int, int, int]]:
     return found
 
 
+WHOLE = traces.END - traces.START
+"""Ticks of a timer run."""
+
+
 def test_phases_are_what_exceeds_the_usual_gap(tmp_path: Path) -> None:
-    """GIVEN 100 ticks before every kernel, and 900 more in two of twenty slices, THEN these are the
-    phases; the first and the last slice are ignored."""
-    gaps = [7000, *[100] * 8, 1000, *[100] * 9, 1000]
+    """GIVEN 100 ticks before every kernel, and 19,900 more in two of twenty slices, THEN these are
+    the phases; those of the first and the last slice are ignored."""
+    gaps = [7000, *[100] * 8, 20_000, *[100] * 9, 20_000]
     execution = timer_run(tmp_path / "r", rows(gaps))
-    assert phase_share([execution]) == pytest.approx(2 * 900 / (17 * 105 + 2 * 1005))
+    assert phase_share([execution]) == pytest.approx(2 * 19_900 / WHOLE)
     (sentence,) = unseen_phases(execution.processes, [execution], chosen(Design()))
-    assert sentence.startswith("47 % of the time is CPU work between kernels")
+    assert sentence.startswith("40 % of the time is CPU work between kernels")
     assert sentence.endswith(f"--method with one of {', '.join(by_measured_times())})")
     assert unseen_phases(execution.processes, [execution], chosen(DRAWN)) == []
+
+
+def test_phases_that_start_up_dwarfs_are_not_reported(tmp_path: Path) -> None:
+    """GIVEN phases of half the time between start-up and exit, which take nearly all of the run,
+    THEN they are a small share of the time, and nothing is said."""
+    execution = timer_run(tmp_path / "r", rows([80_000, *[100] * 8, 1000, *[100] * 9, 1000]))
+    assert phase_share([execution]) == pytest.approx(2 * 900 / WHOLE)
+    assert unseen_phases(execution.processes, [execution], chosen(Design())) == []
 
 
 def test_even_gaps_are_not_phases(tmp_path: Path) -> None:

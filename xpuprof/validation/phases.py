@@ -47,9 +47,9 @@ def unseen_phases(
 
 
 def phase_share(timer_runs: Sequence[Execution]) -> float:
-    """Share of the time between the ends of the first and the last kernel, a fraction, that slices
-    spend outside their kernel beyond the median for that kernel name. Excludes the first and the
-    last slice, which represent themselves. The median of the runs; 0 if no run has
+    """Share of the run's time, a fraction, that slices spend outside their kernel beyond the median
+    for that kernel name: what a projection can miss. The first and the last slice represent
+    themselves, so their time counts in the whole alone. The median of the runs; 0 if no run has
     device stamps."""
     shares = []
     for execution in timer_runs:
@@ -58,22 +58,23 @@ def phase_share(timer_runs: Sequence[Execution]) -> float:
             parts = [_parts(execution, process, job.own_lives) for process in job.processes]
         except TraceError:
             continue  # a truncated run has no times
-        whole = sum(inner for inner, _ in parts)
+        whole = sum(seconds for seconds, _ in parts)
         if whole:
             shares.append(sum(phases for _, phases in parts) / whole)
     return float(np.median(shares)) if shares else 0.0
 
 
 def _parts(execution: Execution, process: Process, own_life: bool) -> tuple[float, float]:
-    """Seconds of the inner slices, and of the phases in them; only one array of 8 bytes a slice is
-    in memory at a time."""
+    """Seconds of the slices, and of the phases in the inner ones; only one array of 8 bytes a slice
+    is in memory at a time."""
     with Spilled() as device, Spilled() as gaps:
         ticks = np.empty(process.sums.of_launches)
         work = process.recording.device_work(ticks)
         device.add(ticks)
         del ticks
         times = slice_times(execution, process, own=own_life)
-        kernel, inner = _gaps(process, work, device, times, execution.record.tsc_hz)
+        whole = float(times.sum())
+        kernel = _gaps(process, work, device, times, execution.record.tsc_hz)
         gaps.add(times[: len(kernel)])
         del times
         rows = ((piece, gaps.read(piece)[0]) for piece in pieces(len(kernel)))
@@ -85,15 +86,15 @@ def _parts(execution: Execution, process: Process, own_life: bool) -> tuple[floa
         phases += sum(
             float(np.maximum(own[piece] - usual, 0.0).sum()) for piece in pieces(len(own))
         )
-    return inner, phases
+    return whole, phases
 
 
 def _gaps(
     process: Process, work: DeviceWork, device: Spilled, times: F64, hz: float
-) -> tuple[npt.NDArray[np.signedinteger[Any]], float]:
+) -> npt.NDArray[np.signedinteger[Any]]:
     """Replaces the slices' times by the parts outside their kernels, 0 where unknown. Returns each
-    slice's kernel, -1 for those apart from others, and the seconds of the inner slices."""
-    kernel, window, done, inner = work.kernel, process.window, 0, 0.0
+    slice's kernel, -1 for those apart from others."""
+    kernel, window, done = work.kernel, process.window, 0
     kernel[work.builds[work.builds < len(kernel)]] = -1
     for piece in pieces(len(kernel)):
         own, on_device = kernel[piece], device.read(piece)[0]
@@ -102,9 +103,7 @@ def _gaps(
             own, on_device = own[window.wanted[piece]], on_device[window.wanted[piece]]
         here = slice(done, done + len(own))
         kernel[here], done = own, here.stop
-        inner += float(times[here].sum())
         if not here.start and done:  # the first slice is apart
             kernel[0] = -1
-            inner -= float(times[0])
         times[here] = np.nan_to_num(np.maximum(times[here] - on_device / hz, 0.0))
-    return kernel[:done], inner
+    return kernel[:done]
