@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -148,8 +150,9 @@ def test_unknown_kernels_are_reported_and_their_effect_bounded() -> None:
     result = validate(selection, run)
     assert result.transplant.unknown.tolist() == [0, 1]
     assert result.unknown_time == pytest.approx(20 / 27.5)
-    # Known slices are projected exactly, so the error is the unknown slices' effect.
-    assert result.projected.value == pytest.approx(7.5 * 8 / 6)
+    # Known slices are projected exactly, so the error is the unknown slices' effect. The exit
+    # represents itself.
+    assert result.projected.value == pytest.approx(7.0 * 7 / 5 + 0.5)
     assert result.error == pytest.approx(result.unknown_effect)
 
 
@@ -256,6 +259,192 @@ def test_another_program_is_refused() -> None:
         validate(selection, other, allow_missing=True)
 
 
+# ---- start-up and exit ---------------------------------------------------------------------------
+
+
+def select_apart(run: Timed, **fields: Any) -> Selection:
+    """As `select_by_kernel`, but every process's first slice is in the cluster of start-ups."""
+    slices = run.slices
+    owner = slices["process"] if "process" in slices else pd.Series(0, slices.index)
+    apart = slices.assign(kernel=slices["kernel"].where(owner.duplicated(), "start-up"))
+    chosen = select_by_kernel(replace(run, slices=apart))
+    own = tuple(
+        replace(r, end=marker(slices, r.slice), process=int(owner[r.slice]))
+        for r in chosen.representatives
+    )
+    identity = Identity(Program(("./app",)), launch_sequence(slices), processes=run.keys)
+    return replace(chosen, representatives=own, identity=identity, **fields)
+
+
+def timed(launches: Sequence[str], name: str = "run") -> Timed:
+    """A run in which start-up takes 100 s before the first kernel, the exit 50 s, and a launch as
+    long as its kernel."""
+    seconds = {"scale": 1.0, "stencil": 2.0, "heavy": 7.0, "init": 3.0}
+    times = [seconds[launch.split("/")[0]] for launch in launches]
+    return made_up_run(launches, [100 + times[0], *times[1:], 50.0], name)
+
+
+def multipliers(selection: Selection) -> dict[str, float]:
+    """By the kernel that ends the representative."""
+    return {r.end.kernel: r.multiplier for r in selection.representatives}
+
+
+LAUNCHES = ["scale/64", *["stencil/64", "scale/64", "heavy/64"] * 4]
+
+
+@pytest.mark.parametrize("first", ["stencil/64", "scale/64"])
+def test_start_up_is_the_first_slice_whatever_it_launches(first: str) -> None:
+    """GIVEN one more launch at the beginning of the program THEN its slice is start-up, and the
+    former first launch counts to its kernel."""
+    result = validate(select_apart(timed(LAUNCHES)), timed([first, *LAUNCHES]))
+    start = result.selection.representatives[0]
+    assert (start.slice, start.multiplier, start.start) == (0, 1.0, None)
+    assert result.selection.labels.tolist().count(start.cluster) == 1
+    assert result.error == pytest.approx(0.0)
+    other = "start-up ends with kernel stencil here, not scale, call 1"
+    assert (other in result.differences) == (first == "stencil/64")
+    with_it = "1 by start-up" if first == "stencil/64" else "14 by kernel and grid"
+    assert with_it in result.differences[0]
+
+
+def test_a_launch_fewer_at_the_beginning_leaves_start_up_in_place() -> None:
+    """GIVEN a run without the first launch THEN its first slice is start-up all the same."""
+    selection = select_apart(timed(LAUNCHES))
+    result = validate(selection, timed(LAUNCHES[1:]), allow_missing=True)
+    assert result.selection.representatives[0].slice == 0
+    assert len(result.transplant.stand_ins) == 1  # of stencil's, whose first launch ends start-up
+    assert multipliers(result.selection)["SYS_exit"] == 1.0
+    # Start-up holds stencil's launch instead of scale's.
+    assert result.projected.value == pytest.approx(102 + 3 * 2.0 + 4 * 1.0 + 4 * 7.0 + 50)
+    assert result.error == pytest.approx(0.0)
+
+
+def test_start_up_is_found_without_a_sequence() -> None:
+    """GIVEN a selection of markers alone THEN start-up is the first slice, and a region whose
+    marker now ends start-up is missing."""
+    selection = replace(select_apart(timed(LAUNCHES)), identity=Identity())
+    same = validate(selection, timed(LAUNCHES))
+    assert same.error == pytest.approx(0.0)
+    assert same.differences == ()
+    result = validate(selection, timed(["scale/64", *LAUNCHES]))
+    assert multipliers(result.selection)["scale"] == 5.0
+    assert result.selection.representatives[0].multiplier == 1.0
+    with pytest.raises(MissingRegionError, match="kernel stencil, call 1; "):
+        validate(selection, timed(["stencil/64", *LAUNCHES]))
+
+
+def test_a_kernel_that_only_began_the_program_is_unknown_elsewhere() -> None:
+    """GIVEN a kernel that only start-up held WHEN it runs later THEN no cluster is like it."""
+    selection = select_apart(timed(["init/1", *LAUNCHES]))
+    result = validate(selection, timed(["scale/64", "init/1", *LAUNCHES]))
+    assert result.transplant.unknown.tolist() == [1]
+    assert result.unknown_effect == pytest.approx(result.error)
+    assert result.error < 0.01
+
+
+def test_a_profile_of_kernels_alone_has_no_start_up() -> None:
+    """GIVEN an import without start-up and exit THEN its first slice is its kernel's."""
+
+    def kernels(launches: Sequence[str], seconds: Sequence[float]) -> Timed:
+        run = made_up_run(launches, [*seconds, 0.0])
+        return Timed("run", run.slices.iloc[:-1], run.times[:, :-1])
+
+    before = kernels(["init/1", "a/64", "a/64"], [9.0, 1.0, 1.0])
+    after = kernels(["a/64", "init/1", "a/64", "a/64"], [1.0, 9.0, 1.0, 1.0])
+    result = validate(select_by_kernel(before), after)
+    assert result.error == pytest.approx(0.0)
+    assert multipliers(result.selection) == {"init": 1.0, "a": 3.0}
+
+
+def test_start_up_and_exit_do_not_represent_uncovered_slices() -> None:
+    """GIVEN unknown slices and a lost cluster THEN only slices between start-up and exit take their
+    places."""
+    lost = validate(
+        select_apart(timed([*LAUNCHES, "init/1"])),
+        timed(LAUNCHES),
+        allow_missing=True,
+    )
+    more = made_up_run([*LAUNCHES, "new/1", "new/1"], [101.0, *[2, 1, 7] * 4, 5, 5, 50])
+    unknown = validate(select_apart(timed(LAUNCHES)), more)
+    for result, number in ((lost, 15), (unknown, 16)):
+        start, *inner, end = result.selection.representatives
+        assert (start.multiplier, end.multiplier) == (1.0, 1.0)
+        assert sum(r.multiplier for r in (start, *inner, end)) == pytest.approx(number)
+        assert sum(r.weight for r in result.selection.representatives) == pytest.approx(
+            result.selection.covered
+        )
+        assert result.error == pytest.approx(result.unknown_effect)
+    assert unknown.selection.covered == pytest.approx(14 / 16)
+    assert unknown.projected.value == pytest.approx(151 + 40 * 14 / 12)
+
+
+def test_programs_that_share_start_up_alone_are_refused() -> None:
+    """Every program has a start-up."""
+    with pytest.raises(InputError, match="none of its kernels ran in run"):
+        validate(select_apart(timed(LAUNCHES)), made_up_run(["x/1", "y/1"]), allow_missing=True)
+
+
+def test_a_slice_unlike_all_others_represents_no_further_launch() -> None:
+    """GIVEN a slice alone in its cluster WHEN its kernel is launched once more right after it THEN
+    that counts to the kernel's other slices."""
+    launches = ["scale/64", *["heavy/64", "stencil/64"] * 4]
+    long = timed(launches)
+    long.times[0, 3] = 90.0
+    chosen = select_by_kernel(
+        replace(
+            long,
+            slices=long.slices.assign(
+                kernel=["lone" if n == 3 else k for n, k in enumerate(long.slices["kernel"])]
+            ),
+        )
+    )
+    own = tuple(replace(r, end=marker(long.slices, r.slice)) for r in chosen.representatives)
+    identity = Identity(Program(("./app",)), launch_sequence(long.slices))
+    chosen = replace(chosen, representatives=own, identity=identity)
+    further = timed([*launches[:4], "heavy/64", *launches[4:]])
+    further.times[0, 3] = 90.0
+    assert validate(chosen, further).error == pytest.approx(0.0)
+
+
+def ranks(*programs: Sequence[str]) -> Timed:
+    """A job of these processes; process p takes p + 1 times as long as `timed`."""
+    runs = [timed(launches) for launches in programs]
+    slices = pd.concat(
+        [run.slices.assign(process=place) for place, run in enumerate(runs)], ignore_index=True
+    )
+    times = np.concatenate([run.times[0] * (place + 1) for place, run in enumerate(runs)])
+    keys = tuple(
+        replace(key, label=f"rank{place}", rank=place)
+        for place, key in enumerate(keys_of_table(slices))
+    )
+    return Timed("job", slices, times[None, :], keys=keys)
+
+
+def test_every_rank_begins_with_start_up() -> None:
+    """GIVEN ranks that launch one kernel more at their beginning, and a rank more THEN each first
+    slice is start-up, and no other is."""
+    selection = select_apart(ranks(LAUNCHES, LAUNCHES))
+    more = ["stencil/64", *LAUNCHES]
+    result = validate(selection, ranks(more, more, ["heavy/64", *LAUNCHES]))
+    start = result.selection.representatives[0]
+    labels = result.selection.labels
+    assert np.flatnonzero(labels == start.cluster).tolist() == [0, 15, 30]
+    assert start.multiplier == pytest.approx(3.0)
+    assert multipliers(result.selection)["SYS_exit"] == pytest.approx(3.0)
+
+
+def test_further_ranks_begin_like_those_of_their_program() -> None:
+    """GIVEN a job of two programs WHEN it has one rank of the second more THEN its start-up is
+    like that program's."""
+    other = ["init/1", *LAUNCHES]
+    both = ranks(LAUNCHES, other)
+    selection = joined([select_apart(timed(LAUNCHES)), select_apart(timed(other))])
+    identity = Identity(sequence=launch_sequence(both.slices), processes=both.keys)
+    result = validate(replace(selection, identity=identity), ranks(LAUNCHES, other, other))
+    started = [r.multiplier for r in result.selection.representatives if r.start is None]
+    assert started == [1.0, 2.0]
+
+
 # ---- several processes ---------------------------------------------------------------------------
 
 B = ["b/64", "c/64", "b/64"]
@@ -317,7 +506,8 @@ def test_a_rank_that_is_not_there_is_missing() -> None:
         selected_regions(selection, job(0))
     result = validate(selection, job(0), allow_missing=True)
     assert result.selection.covered == pytest.approx(6 / 10)
-    assert result.projected.value == pytest.approx(7.5 * 10 / 6)  # of the profiled job
+    # Of the profiled job: the missing rank's exit is like the other's.
+    assert result.projected.value == pytest.approx(7.0 * 8 / 5 + 0.5 * 2)
 
 
 def test_further_ranks_count_to_the_clusters_of_their_kernels() -> None:
@@ -360,12 +550,12 @@ def test_without_a_sequence_markers_alone_decide() -> None:
 def test_without_a_sequence_markers_are_found_in_another_order() -> None:
     """GIVEN a selection without a sequence WHEN the same kernels run in another order THEN its
     regions are those of the same markers, and clusters keep their sizes."""
-    run = made_up_run(["a/64", "b/64", "b/64", "b/64"])
+    run = made_up_run(["start/1", "a/64", "b/64", "b/64", "b/64"])
     selection = select_by_kernel(run, identity=Identity())
-    moved = made_up_run(["b/64", "b/64", "b/64", "a/64"], [9.0, 9.0, 9.0, 0.5, 0.5])
+    moved = made_up_run(["start/1", "b/64", "b/64", "b/64", "a/64"], [4, 9, 9, 9, 0.5, 0.5])
     result = validate(selection, moved)
-    assert result.projected.value == pytest.approx(28.0)
-    assert sum(r.multiplier for r in result.selection.representatives) == pytest.approx(5)
+    assert result.projected.value == pytest.approx(32.0)
+    assert sum(r.multiplier for r in result.selection.representatives) == pytest.approx(6)
     found = {(r.kernel, r.call): r.seconds for r in selected_regions(selection, moved)}
     assert (found["a", 1], found["b", 1]) == (0.5, 9.0)
     assert "the launch sequence differs" in result.differences[0]

@@ -27,9 +27,11 @@ from xpuprof.trace.coordinates import JobRows, OtherRows
 from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import known_sizes, with_kind_columns
 
-LEVELS = ("kernel and grid", "kernel", "function", "operator")
+LEVELS = ("kernel and grid", "kernel", "function", "operator", "start-up")
 """What two matched slices have in common, closest match first."""
 SAME_KERNEL = LEVELS.index("kernel")
+START_UP = LEVELS.index("start-up")
+"""No kernel in common: both slices are the first of their process (see `ends`)."""
 
 _BITS = 1 << 31
 """A larger table of a x b bits (256 MiB) is split (Hirschberg) instead of stored."""
@@ -72,9 +74,10 @@ class Alignment:
         return OtherRows(np.flatnonzero(~taken))
 
 
-def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
+def align(a: pd.DataFrame, b: pd.DataFrame, starts: tuple[I64, I64] | None = None) -> Alignment:
     """Align two slice tables (columns as `trace.tables.Process.slices`, missing ones are unknown);
     those of jobs have a column `process`, and each process is aligned with its counterpart.
+    `starts`: rows of A and of B that hold start-up, which match whatever they launch.
 
     Cost: with sequences of n and m slices that differ, n x m / 64 machine operations between the
     first and the last difference; negligible if they are equal.
@@ -82,8 +85,12 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
     keys = keys_of(a, b)
     match = np.full(len(a), -1, dtype=np.int64)
     level = np.full(len(a), -1, dtype=np.int8)
+    if starts is not None:
+        match[starts[0]] = starts[1]
     for rows, there in _counterparts(a, b):
-        own, level[rows] = _aligned([(key[rows], key[len(a) + there]) for key in keys])
+        known = match[rows]
+        known[known >= 0] = np.searchsorted(there, known[known >= 0])
+        own, level[rows] = _aligned([(key[rows], key[len(a) + there]) for key in keys], known)
         found = own >= 0
         match[rows[found]] = there[own[found]]
     kinds, kernels = (key[len(a) :] for key in keys[: SAME_KERNEL + 1])
@@ -91,7 +98,8 @@ def align(a: pd.DataFrame, b: pd.DataFrame) -> Alignment:
 
 
 def keys_of(a: pd.DataFrame, b: pd.DataFrame) -> tuple[I64, ...]:
-    """For each of LEVELS a code of every slice of A, then of B; equal codes match."""
+    """For each of LEVELS before START_UP a code of every slice of A, then of B; equal codes
+    match."""
     kinds = pd.concat([with_kind_columns(a), with_kind_columns(b)], ignore_index=True)
     names, listed = pd.factorize(kinds["kernel"].astype(str))
     functions = pd.factorize(listed.map(brief))[0][names]
@@ -128,11 +136,12 @@ def _counterparts(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[I64, I64]]
         yield np.flatnonzero(before == process), np.flatnonzero(after == process)
 
 
-def _aligned(keys: Sequence[tuple[I64, I64]]) -> tuple[I64, npt.NDArray[np.int8]]:
-    """`match` and `level` (see Alignment). `keys`: codes of A and of B for each of LEVELS."""
-    one, other = keys[0]
-    match = np.full(len(one), -1, dtype=np.int64)
-    level = np.full(len(one), -1, dtype=np.int8)
+def _aligned(keys: Sequence[tuple[I64, I64]], known: I64) -> tuple[I64, npt.NDArray[np.int8]]:
+    """`match` and `level` (see Alignment). `keys`: as from `keys_of`, those of A and of B; `known`:
+    the matches that are given, -1 for slices without."""
+    other = keys[0][1]
+    match = known.copy()
+    level = _level_of(keys, match)
     for number, (key_a, key_b) in enumerate(keys):
         for start_a, end_a, start_b, end_b in _gaps(match, len(other)):
             pairs = common_subsequence(key_a[start_a:end_a], key_b[start_b:end_b])
@@ -140,6 +149,17 @@ def _aligned(keys: Sequence[tuple[I64, I64]]) -> tuple[I64, npt.NDArray[np.int8]
             match[rows] = pairs[:, 1] + start_b
             level[rows] = number
     return match, level
+
+
+def _level_of(keys: Sequence[tuple[I64, I64]], match: I64) -> npt.NDArray[np.int8]:
+    """The level of each of the matches of start-ups; -1 for slices without a match. `keys` as in
+    `_aligned`."""
+    rows = np.flatnonzero(match >= 0)
+    level = np.full(len(match), -1, dtype=np.int8)
+    level[rows] = START_UP
+    for number, (key_a, key_b) in reversed([*enumerate(keys)]):
+        level[rows[key_a[rows] == key_b[match[rows]]]] = number
+    return level
 
 
 def _operators(ranges: pd.Series[str]) -> I64:

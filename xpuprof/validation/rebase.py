@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfer a selection from one run to another run of the same program.
 
-The slices of both runs are aligned. Labels transfer, representatives get their slice numbers in the
-other run, and multipliers follow each cluster's number of slices there.
+The slices of both runs are aligned, start-up with start-up. Labels transfer, representatives get
+their slice numbers in the other run, and multipliers follow each cluster's number of slices there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from xpuprof.arrays import I32
+from xpuprof.arrays import F64, I32, I64
 from xpuprof.errors import InputError
 from xpuprof.inputs import SELECT_AGAIN
 from xpuprof.selection.selection import Marker, Representative, Selection
@@ -28,7 +28,8 @@ from xpuprof.trace.coordinates import (
 )
 from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.sequence import sequence_slices, with_kind_columns
-from xpuprof.validation.align import LEVELS, SAME_KERNEL, Alignment, align, keys_of
+from xpuprof.validation.align import LEVELS, SAME_KERNEL, START_UP, Alignment, align, keys_of
+from xpuprof.validation.ends import Ends
 
 LONG = 60
 """Characters of a kernel's name that a sentence has room for."""
@@ -42,8 +43,9 @@ class Transplant:
     by another slice of the cluster, the nearest in order, because the cluster had no representative
     left; `attributed`: slices that only the other run has, assigned to the cluster of their known
     kernel; `unknown`: slices that only the other run has, of kernels missing from the original;
-    `gone`: share of the original's slices that the other run lacks; `differences`: one sentence
-    each, empty when both runs launched the same.
+    `gone`: share of the original's slices that the other run lacks; `fill`: float64[clusters], the
+    factor by which each cluster also represents uncovered slices; `differences`: one sentence each,
+    empty when both runs launched the same.
     """
 
     selection: Selection
@@ -52,6 +54,7 @@ class Transplant:
     attributed: OtherRows
     unknown: OtherRows
     gone: float
+    fill: F64
     differences: tuple[str, ...]
     same: bool
 
@@ -71,8 +74,15 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
             f"the selection names {selection.slices} slices but its launch sequence has "
             f"{len(original)}: {SELECT_AGAIN}"
         )
-    alignment = _by_markers(selection, slices) if original is None else align(original, slices)
-    if not _anything_common(selection, alignment):
+    before = Ends.of_selection(selection) if original is None else Ends.of(original)
+    here = Ends.of(slices)
+    starts = before.apart(selection).counterparts(here)
+    alignment = (
+        _by_markers(selection, slices, starts)
+        if original is None
+        else align(original, slices, starts)
+    )
+    if not _anything_common(selection, alignment, slices):
         arguments = " ".join(identity.arguments) or "another program"
         raise InputError(
             f"the selection was made from {arguments}: none of its kernels ran in {name}; "
@@ -81,43 +91,59 @@ def transplant(selection: Selection, slices: pd.DataFrame, name: str) -> Transpl
     differences = [*_sequence_differences(selection, alignment, name)]
     differences += _marker_differences(selection, alignment, slices)
     if alignment.same:
+        even = np.ones(len(selection.sizes))
         return Transplant(
-            selection, (), (), _none(), _none(), 0.0, tuple(differences), not differences
+            selection, (), (), _none(), _none(), 0.0, even, tuple(differences), not differences
         )
-    labels, attributed, unknown = _labels(selection, alignment, slices)
+    labels, attributed, unknown = _labels(selection, alignment, starts, here)
     rows = {r.slice: OtherRow(int(alignment.match[r.slice])) for r in selection.representatives}
     missing = tuple(r for r in selection.representatives if rows[r.slice] < 0)
     stand_ins = _stand_ins(selection, rows, labels)
-    moved = _move(selection, rows | stand_ins, slices, labels, len(unknown))
+    rows |= stand_ins
+    left = {r.cluster for r in selection.representatives if rows[r.slice] >= 0}
+    fill = _fill(selection, left, labels, unknown, before, here)
+    moved = _move(selection, rows, slices, labels, fill)
     gone = len(alignment.unmatched_a) / len(alignment.match) if original is not None else 0.0
     taken = tuple(r for r in missing if r.slice in stand_ins)
-    return Transplant(moved, missing, taken, attributed, unknown, gone, tuple(differences), False)
+    return Transplant(
+        moved, missing, taken, attributed, unknown, gone, fill, tuple(differences), False
+    )
 
 
-def _anything_common(selection: Selection, alignment: Alignment) -> bool:
-    """Sharing only the exit marker does not make two programs the same."""
-    kernels = [r.slice for r in selection.representatives if r.end.kernel not in NO_KERNELS]
-    return not kernels or bool((alignment.match[kernels] >= 0).any())
+def _anything_common(selection: Selection, alignment: Alignment, slices: pd.DataFrame) -> bool:
+    """Sharing only start-up and the exit marker does not make two programs the same."""
+    kernels = [r for r in selection.representatives if r.end.kernel not in NO_KERNELS]
+    level = alignment.level[[r.slice for r in kernels]]
+    if not kernels or ((level >= 0) & (level != START_UP)).any():
+        return True
+    return bool(slices["kernel"].astype(str).isin({r.end.kernel for r in kernels}).any())
 
 
 def _none() -> OtherRows:
     return OtherRows(np.empty(0, dtype=np.int64))
 
 
-def _by_markers(selection: Selection, slices: pd.DataFrame) -> Alignment:
-    """For selections without a sequence: match markers only, and other slices by number if
-    there are as many and no marker moved, since the order may differ between them otherwise."""
+def _by_markers(selection: Selection, slices: pd.DataFrame, starts: tuple[I64, I64]) -> Alignment:
+    """For selections without a sequence: match start-ups (`starts`, here and there) and markers
+    only, and other slices by number if there are as many and no marker moved, since the order may
+    differ between them otherwise."""
     rows = marker_rows(slices)
-    found = {
+    markers = {
         r.slice: rows.get((r.process, r.end.kernel, r.end.call), -1)
         for r in selection.representatives
     }
+    own, there = starts
+    found = {**markers, **dict(zip(own.tolist(), there.tolist(), strict=True))}
     match = np.full(selection.slices, -1, dtype=np.int64)
-    if len(match) == len(slices) and all(there in (own, -1) for own, there in found.items()):
+    if len(match) == len(slices) and all(row in (number, -1) for number, row in found.items()):
         match[:] = np.arange(len(match))
     match[list(found)] = list(found.values())
+    others = np.isin(match, there)
+    others[own] = False
+    match[others] = -1
     kinds, kernels = keys_of(slices.iloc[:0], slices)[: SAME_KERNEL + 1]
     level = np.where(match >= 0, 0, -1).astype(np.int8)
+    level[[number for number, row in markers.items() if found[number] != row]] = START_UP
     return Alignment(OtherRows(match), level, kinds, kernels)
 
 
@@ -174,6 +200,11 @@ def _marker_differences(
             continue
         here = kinds.iloc[row]
         marker = f"{_name(r.end.kernel)}, call {r.end.call}"
+        if alignment.level[r.slice] == START_UP:
+            found.append(
+                f"start-up ends with kernel {_name(str(here['kernel']))} here, not {marker}"
+            )
+            continue
         grid = (int(here["gx"]), int(here["gy"]), int(here["gz"]))
         block = (int(here["lx"]), int(here["ly"]), int(here["lz"]))
         if str(here["kernel"]) != r.end.kernel or int(calls[row]) != r.end.call:
@@ -193,27 +224,45 @@ def _size(triple: tuple[int, int, int]) -> str:
 
 
 def _labels(
-    selection: Selection, alignment: Alignment, slices: pd.DataFrame
+    selection: Selection, alignment: Alignment, starts: tuple[I64, I64], here: Ends
 ) -> tuple[I32, OtherRows, OtherRows]:
-    """Labels of the other run's slices, rows attributed by kernel, and rows of unknown kernels."""
+    """Labels of the other run's slices, rows attributed by kernel, and rows of unknown kernels.
+    `starts`: the start-ups that match; further ones, of `here`, are like them, other slices are
+    not."""
     labels = np.full(alignment.slices_b, -1, dtype=np.int32)
     matched = alignment.match >= 0
     labels[alignment.match[matched]] = selection.labels[matched]
     extra = alignment.unmatched_b
     known = pd.Series(labels, dtype="float64")
     known[extra] = np.nan
-    for codes in (alignment.kinds_b, alignment.kernels_b):
-        filled = known.groupby(codes, sort=False).ffill()
-        known = filled.fillna(filled.groupby(codes, sort=False).bfill())
-    if "process" in slices:  # start-up matches start-up, whichever kernel ends it
-        first = ~slices["process"].duplicated().to_numpy()
-        starts = known[first].dropna()
-        alone = np.flatnonzero(first & np.isin(np.arange(len(first)), extra))
-        if len(starts):
-            known[alone] = starts.iloc[0]
-    unknown = known.isna().to_numpy()
-    result = known.fillna(-1).to_numpy().astype(np.int32)
+    own, there = starts
+    first = here.first if len(own) else own
+    lone = np.flatnonzero(selection.sizes == 1)
+    filled = _by_kernel(known.mask(known.index.isin(there)), alignment, lone)
+    filled[first] = _by_kernel(known[first], alignment, lone)
+    clusters = np.unique(selection.labels[own])
+    if len(clusters) == 1:  # of one program, whichever kernel begins it
+        filled[first] = filled[first].fillna(clusters[0])
+    unknown = filled.isna().to_numpy()
+    result = filled.fillna(-1).to_numpy().astype(np.int32)
     return result, OtherRows(extra[~unknown[extra]]), OtherRows(extra[unknown[extra]])
+
+
+def _by_kernel(labels: pd.Series[float], alignment: Alignment, lone: I64) -> pd.Series[float]:
+    """Labels of the other run's slices. NaN ones get that of the nearest slice with the same kernel
+    and grid, or the same kernel; of a cluster in `lone`, whose only slice was unlike all others, if
+    there is no other."""
+    for codes in (alignment.kinds_b, alignment.kernels_b):
+        own = codes[labels.index]
+        labels = labels.fillna(_nearest(labels.mask(labels.isin(lone)), own))
+        labels = labels.fillna(_nearest(labels, own))
+    return labels
+
+
+def _nearest(labels: pd.Series[float], codes: I64) -> pd.Series[float]:
+    """The label of the nearest slice with the same code before each slice, else after it."""
+    filled = labels.groupby(codes, sort=False).ffill()
+    return filled.fillna(filled.groupby(codes, sort=False).bfill())
 
 
 def _stand_ins(
@@ -233,29 +282,47 @@ def _stand_ins(
     return result
 
 
+def _fill(
+    selection: Selection, left: set[int], labels: I32, unknown: OtherRows, before: Ends, here: Ends
+) -> F64:
+    """float64[clusters]: the factor by which each cluster also represents uncovered slices, which
+    are assumed to be like the rest: start-ups and exits like others of them, slices between like
+    those between. 0 where no cluster of the kind is `left`. `before` and `here`: the ends of the
+    selection's run and of the other."""
+    clusters = np.arange(len(selection.sizes))
+    owner = [r.cluster for r in selection.representatives]
+    weight = np.bincount(owner, [r.weight for r in selection.representatives], len(clusters))
+    ends, covered = before.clusters(selection), np.isin(clusters, list(left))
+    is_end, at_end = np.isin(clusters, ends), np.isin(labels, ends)
+    if len(before.apart(selection).first):
+        at_end[np.intersect1d(unknown, here.first)] = True
+    fill = np.zeros(len(clusters))
+    for kind, rows in ((is_end, at_end), (~is_end, ~at_end)):
+        if (kind & covered).any():
+            known, slices = float(weight[kind & covered].sum()), int(rows.sum())
+            lost = float(weight[kind].sum()) / known if known else 1.0
+            # Unknown slices take the places of lost clusters' first, so that none counts twice.
+            fill[kind] = max(lost, slices / (slices - int(rows[unknown].sum())))
+    return fill
+
+
 def _move(
     selection: Selection,
     rows: Mapping[JobRow, OtherRow],
     slices: pd.DataFrame,
     labels: I32,
-    unknown: int,
+    fill: F64,
 ) -> Selection:
     present = [(r, rows[r.slice]) for r in selection.representatives if rows[r.slice] >= 0]
     total = _sum_by_cluster(selection.representatives)
     left = _sum_by_cluster([r for r, _ in present])
-    covered_weight = sum(r.weight for r in selection.representatives if r.cluster in left)
-    all_weight = sum(r.weight for r in selection.representatives)
-    # Uncovered slices are assumed to be like the rest. Unknown ones take the places of those of
-    # lost clusters first, so that none counts twice.
-    fill = max(all_weight / covered_weight, len(labels) / (len(labels) - unknown))
     scale = {
-        cluster: fill
-        * (total[cluster] / left[cluster])
-        * _growth(selection.labels, labels, cluster)
+        cluster: (total[cluster] / left[cluster]) * _growth(selection.labels, labels, cluster)
         for cluster in left
     }
-    weight = sum(r.weight * scale[r.cluster] for r, _ in present)
-    covered = selection.covered / fill
+    covers = sum(r.weight * scale[r.cluster] for r, _ in present)
+    whole = sum(r.weight * scale[r.cluster] * float(fill[r.cluster]) for r, _ in present)
+    whole += sum(r.weight for r in selection.representatives if not fill[r.cluster])
     kernel, call = slices["kernel"].astype(str).tolist(), slices["call"].tolist()
     owner = slices["process"].tolist() if "process" in slices else [0] * len(kernel)
     moved = tuple(
@@ -269,13 +336,14 @@ def _move(
                 else None
             ),
             process=int(owner[row]),
-            multiplier=r.multiplier * scale[r.cluster],
-            weight=r.weight * scale[r.cluster] / weight * covered,
+            multiplier=r.multiplier * scale[r.cluster] * float(fill[r.cluster]),
+            weight=r.weight * scale[r.cluster] / whole * selection.covered,
         )
         for r, row in present
     )
     lost = ~np.isin(labels, list(left))
     labels = np.where(lost, -1, labels).astype(np.int32)
+    covered = selection.covered * covers / whole
     return replace(selection, representatives=moved, labels=labels, covered=covered)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from xpuprof.errors import InputError, MissingRegionError
@@ -103,7 +104,11 @@ def validate(
         raise InputError(f"{timed.name} took no time: its clock is too coarse; measure it again")
     # A selection with partial coverage cannot tell which slices were lost in the transfer.
     whole = selection.covered >= 1.0
-    inside = float(mean[moved.selection.labels >= 0].sum()) / measured
+    inside = moved.selection.labels >= 0
+    exact = np.bincount(
+        moved.selection.labels[inside], weights=mean[inside], minlength=len(moved.fill)
+    )
+    effect = abs(float(exact @ moved.fill) / measured - 1.0)
     projected = estimate(moved.selection, timed.times)
     return Validation(
         transplant=moved,
@@ -112,7 +117,7 @@ def validate(
         times={r.slice: float(mean[r.slice]) for r in moved.selection.representatives},
         differences=(*differences, *moved.differences),
         unknown_time=float(mean[moved.unknown].sum()) / measured,
-        unknown_effect=abs(inside / moved.selection.covered - 1.0) if whole else 0.0,
+        unknown_effect=effect if whole else 0.0,
         accuracy=accuracy(moved.selection, Measured.at(moved.selection, mean), projected.value),
         shares=shares_of(timed.keys, moved.selection, mean),
         labels=_labels(timed),
