@@ -73,6 +73,17 @@ def test_another_order_is_aligned_and_named(tmp_path: Path) -> None:
     assert "(slice 1: kernel b and kernel a), so only" in said[0]
 
 
+@pytest.mark.parametrize(("native", "start"), [("bab", 900), ("aabab", 100)])
+def test_start_up_keeps_its_time(tmp_path: Path, native: str, start: int) -> None:
+    """GIVEN a native run that launches one kernel fewer, or more, at its beginning THEN the time of
+    its first slice is start-up's."""
+    found, said = timed(tmp_path / "run", events(launches("abab")), events(launches(native)))
+    assert found.times is not None and said
+    hz = found.execution.record.tsc_hz
+    assert found.times[0] * hz == pytest.approx(start)
+    assert found.times.sum() == pytest.approx(job_of(found.execution).times().sum())
+
+
 def test_swapped_grids_are_named(tmp_path: Path) -> None:
     """GIVEN one kernel whose grids are swapped natively THEN the first difference is named."""
     small, large = launches("a" * 10, 64), launches("a" * 10, 128)

@@ -2,7 +2,8 @@
 """Times of a profile's slices in native runs, also where those launched another sequence.
 
 Then the slices are aligned. A slice that only the native run has counts as part of the next one
-that both have; one that only the profile has took no time natively.
+that both have; one that only the profile has took no time natively. Start-up is start-up in both,
+whichever kernel ends it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError, TraceError
 from xpuprof.trace.processes import Job, job_of
 from xpuprof.trace.sequence import RACES, STEADY, TAKE_TURNS, VARIES, first_difference
 from xpuprof.trace.tables import Execution
 from xpuprof.validation.align import Alignment, align
+from xpuprof.validation.ends import Ends
 
 FEW = 0.01
 """Share of launches by other threads that does not matter."""
@@ -87,7 +89,8 @@ def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:
             f"{native.name} launched none of the profile's kernels; record the program again"
         )
     first = first_difference(profiled.slices, job.slices)
-    return _moved(found, times), Mismatch(first, matched, len(found.match), found.slices_b)
+    starts = Ends.of(profiled.slices).counterparts(Ends.of(job.slices))
+    return _moved(found, times, starts), Mismatch(first, matched, len(found.match), found.slices_b)
 
 
 def different_sequences(found: Sequence[Mismatch | None]) -> list[str]:
@@ -146,11 +149,14 @@ def _calls(job: Job) -> list[tuple[int, dict[str, int]]]:
     ]
 
 
-def _moved(found: Alignment, times: F64) -> F64:
-    """Times of the other run's slices, added up on those that they belong to."""
+def _moved(found: Alignment, times: F64, starts: tuple[I64, I64]) -> F64:
+    """Times of the other run's slices, added up on those that they belong to. `starts`: first rows
+    of the processes, in the profile and in the other run."""
     both = np.flatnonzero(found.match >= 0)
     there = found.match[both]
     nearest = np.searchsorted(there, np.arange(found.slices_b)).clip(max=len(there) - 1)
+    owner = both[nearest]
+    owner[starts[1]] = starts[0]
     moved = np.zeros(len(found.match))
-    np.add.at(moved, both[nearest], times)
+    np.add.at(moved, owner, times)
     return moved
