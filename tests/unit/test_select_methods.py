@@ -35,7 +35,7 @@ from xpuprof.estimation.allocation import (
     split_off_extremes,
 )
 from xpuprof.estimation.projection import project
-from xpuprof.signature.matrix import Signature
+from xpuprof.signature.matrix import Projection, Signature, signatures
 from xpuprof.trace.tables import Process
 
 KINDS = [i % 3 for i in range(90)]
@@ -159,11 +159,33 @@ def test_fixed_k_and_coverage() -> None:
     assert project(chosen, instructions) == pytest.approx(instructions.sum(), rel=1e-9)
 
 
+@pytest.mark.parametrize("options", [{}, {"per_cluster": 1}, {"target_error": 0.05}])
+@pytest.mark.parametrize("coverage", [0.5, 0.01])
+def test_coverage_leaves_start_up_and_exit_as_they_are(
+    coverage: float, options: dict[str, Any]
+) -> None:
+    """GIVEN two processes of 81, 15 and 4 calls of three kernels WHEN half of the instructions are
+    covered, or fewer THEN start-up and exit of both are represented, by themselves alone, and
+    kernel 0 stands for the others too."""
+    program = process_of([0] * 81 + [1] * 15 + [2] * 4)
+    data = signatures([program, program], Projection(seed=1), ends=True)
+    times = SliceTimes(np.ones(202), 3)
+    choice = choose(of_signatures(data, ends=True), Options(coverage=coverage, **options), 1, times)
+    ends = np.isin(choice.representatives.cluster, choice.labels[[0, 100, 101, 201]])
+    assert set(choice.labels[choice.labels >= 0]) == set(choice.representatives.cluster)
+    assert (choice.labels[[0, 100, 101, 201]] >= 0).all()
+    assert choice.multiplier[ends].sum() == 4.0
+    assert choice.multiplier[~ends].sum() > 2 * 81
+    assert len(set(choice.representatives.cluster[~ends])) == 1
+
+
 def pick(labels: Any, distance2: Any, number: Any, early: Any = None) -> RepresentativeSlices:
     """Representatives of one run."""
     extent = np.full(len(labels), 1 / len(labels))
     here = LocalExecutor()
-    labelled = here.share(LabelledSlices(labels, distance2.astype(np.float32), extent))
+    labelled = here.share(
+        LabelledSlices(labels, distance2.astype(np.float32), extent, np.zeros(len(labels), np.int8))
+    )
     chosen = representatives.choose(here, [labelled], 1, lambda _: number, early=early)
     return chosen.representatives
 

@@ -146,7 +146,7 @@ def label(points: Points, extents: Extents, centre: F32, resolution: float = 0.0
     labels = len(centre) - 1 + extents.apart.astype(np.int32)
     distance = np.zeros(len(labels), np.float32)
     labels[inner], distance[inner] = own[points.point], distance2[points.point]
-    return LabelledSlices(labels, distance, extents.extent)
+    return LabelledSlices(labels, distance, extents.extent, extents.apart)
 
 
 def _by_profile(
@@ -170,11 +170,11 @@ def _by_profile(
 
 def _choice(chosen: Chosen, found: Sweep, best: Clustering) -> Choice:
     clusters, stands_for = chosen.clusters, chosen.representatives.stands_for
-    share = float(clusters.extent[clusters.kept].sum())
+    raised = clusters.raised()[chosen.representatives.cluster]
     return Choice(
         labels=chosen.labels,
         representatives=chosen.representatives,
-        multiplier=stands_for / share if clusters.covered < 1.0 else stands_for,
+        multiplier=stands_for * raised if clusters.covered < 1.0 else stands_for,
         weight=stands_for / clusters.slices,
         covered=clusters.covered,
         clusters=best.k,

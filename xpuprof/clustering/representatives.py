@@ -8,7 +8,7 @@ cost in one place therefore grows with runs and clusters, not with slices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,44 +24,53 @@ from xpuprof.clustering.nearest_to_centroid import (
     nearest_of_all,
     portion_bounds,
 )
+from xpuprof.clustering.points import Numbers
+
+Flags = npt.NDArray[np.bool_]
 
 NOT_THERE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSlices:
-    """A run's slices: cluster, squared distance to its centroid, share of the whole extent."""
+    """A run's slices: cluster, squared distance to its centroid, share of the whole extent, and
+    `apart`, not 0 for slices that the vectors did not cluster."""
 
     labels: I32
     distance2: F32
     extent: F64
+    apart: Numbers
 
     def __sizeof__(self) -> int:
-        return self.labels.nbytes + self.distance2.nbytes + self.extent.nbytes
+        arrays = (self.labels, self.distance2, self.extent, self.apart)
+        return sum(array.nbytes for array in arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
     """Sums of a run by cluster: first slice (NOT_THERE if none), slices, extent, sum of squared
-    distances."""
+    distances, whether its slices are set apart."""
 
     slices: int
     first: I64
     size: I64
     extent: F64
     square: F64
+    apart: Flags
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """All runs by cluster, clusters numbered by their first slice: `size` int64[k], `extent`
-    float64[k], `square` float64[k]; `kept`: whether the cluster is covered; `covered`: their share
-    of all slices. `starts`: number of each run's first slice, then the number of slices."""
+    float64[k], `square` float64[k]; `apart`: whether its slices are set apart; `kept`: whether the
+    cluster is covered; `covered`: their share of all slices. `starts`: number of each run's first
+    slice, then the number of slices."""
 
     size: I64
     extent: F64
     square: F64
-    kept: npt.NDArray[np.bool_]
+    apart: Flags
+    kept: Flags
     covered: float
     starts: I64
 
@@ -69,6 +78,13 @@ class Clusters:
     def slices(self) -> int:
         """Number of slices of all runs."""
         return int(self.starts[-1])
+
+    def raised(self) -> F64:
+        """By how much each cluster's multipliers are raised for the extent that is not covered,
+        float64[k]. Slices set apart are like no other slice, so they stand for no other."""
+        others = ~self.apart
+        whole, kept = self.extent[others].sum(), self.extent[others & self.kept].sum()
+        return np.where(self.apart, 1.0, whole / kept if kept > 0.0 else 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +111,8 @@ def choose(
     to the centroid. Several representatives are thus spread over the run and sample drift and
     disturbances in proportion. With `early` (a fraction of the cluster's root mean square radius)
     the earliest slice within that distance of the nearest is taken; 0 gives SimPoint's ties.
-    `coverage`: keep the heaviest clusters that make up this share of the extent.
+    `coverage`: keep the clusters of slices set apart, and the heaviest others up to this share of
+    the extent.
     """
     count = len(labelled)
     sums = list(executor.results(executor.map(sums_of, labelled, [labels] * count)))
@@ -123,12 +140,15 @@ def sums_of(slices: LabelledSlices, labels: int) -> ClusterSums:
     first = np.full(labels, NOT_THERE)
     backwards = slices.labels[::-1]
     first[backwards] = np.arange(len(backwards) - 1, -1, -1)
+    apart = np.zeros(labels, dtype=bool)
+    apart[slices.labels[slices.apart != 0]] = True
     return ClusterSums(
         slices=len(slices.labels),
         first=first,
         size=np.bincount(slices.labels, minlength=labels),
         extent=np.bincount(slices.labels, slices.extent, labels).astype(np.float64),
         square=np.bincount(slices.labels, slices.distance2, labels).astype(np.float64),
+        apart=apart,
     )
 
 
@@ -138,25 +158,32 @@ def _added(sums: list[ClusterSums], coverage: float) -> tuple[I64, Clusters]:
     first = np.full(len(sums[0].first), NOT_THERE)
     size = np.zeros(len(first), np.int64)
     extent, square = np.zeros(len(first)), np.zeros(len(first))
+    apart = np.zeros(len(first), dtype=bool)
     for one, start in zip(sums, starts.tolist(), strict=False):
         here = one.first < NOT_THERE
         first[here] = np.minimum(first[here], one.first[here] + start)
         size, extent, square = size + one.size, extent + one.extent, square + one.square
+        apart |= one.apart
     order = np.argsort(first, kind="stable")[: np.count_nonzero(size)]
     number = np.full(len(first), -1)
     number[order] = np.arange(len(order))
-    kept = _heaviest(extent[order], coverage)
+    kept = _kept(extent[order], apart[order], coverage)
     covered = float(size[order][kept].sum() / size.sum()) if coverage < 1.0 else 1.0
-    return number, Clusters(size[order], extent[order], square[order], kept, covered, starts)
+    return number, Clusters(
+        size[order], extent[order], square[order], apart[order], kept, covered, starts
+    )
 
 
-def _heaviest(weight: F64, coverage: float) -> npt.NDArray[np.bool_]:
-    """The heaviest clusters that make up `coverage` of the extent."""
+def _kept(extent: F64, apart: Flags, coverage: float) -> Flags:
+    """The clusters set apart, whose extent does not show what they take, and the heaviest others
+    until all make up `coverage` of the extent: at least one, which stands for those left out."""
     if coverage >= 1.0:
-        return np.ones(len(weight), dtype=bool)
-    order = np.argsort(-weight, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(weight[order]), coverage - 1e-12)) + 1
-    kept = np.zeros(len(weight), dtype=bool)
+        return np.ones(len(extent), dtype=bool)
+    kept = apart.copy()
+    others = np.flatnonzero(~apart)
+    order = others[np.argsort(-extent[others], kind="stable")]
+    so_far = float(extent[apart].sum()) + np.cumsum(extent[order])
+    enough = int(np.searchsorted(so_far, coverage - 1e-12)) + 1
     kept[order[:enough]] = True
     return kept
 
@@ -199,7 +226,7 @@ def _reach(
 
 
 def _renumbered(slices: LabelledSlices, number: I32) -> LabelledSlices:
-    return LabelledSlices(number[slices.labels], slices.distance2, slices.extent)
+    return replace(slices, labels=number[slices.labels])
 
 
 def _labels(slices: LabelledSlices, number: I32) -> npt.NDArray[np.integer[Any]]:
