@@ -81,6 +81,8 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
     each, at any cost): m proportional to N s / sqrt(cost)."""
     base = np.ones(len(size), dtype=np.int64)
     share = size * spread / np.sqrt(np.maximum(cost, 1e-300))
+    # The spread of equal times is rounding; a scale that gave them representatives has no bound.
+    share[share < 1e-9 * share.max()] = 0.0
     if not np.any(share > 0.0):
         return base
     low, high = 0.0, float(size.max()) / float(share[share > 0.0].min())
