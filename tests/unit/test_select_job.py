@@ -17,12 +17,12 @@ from scipy import sparse
 
 from tests.support.signature_data import process_of, select
 from xpuprof.clustering import choice, distributed, kmeans
-from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.executors import DaskExecutor, Executor, LocalExecutor
 from xpuprof.clustering.kmeans import merged
 from xpuprof.clustering.options import Options
 from xpuprof.clustering.stability import over_bootstraps, over_seeds
 from xpuprof.errors import InputError, UsageError
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.estimation.projection import project
 from xpuprof.methods import clustered, registry
 from xpuprof.methods.block_vectors import ImportedVectors, RecordedVectors
@@ -78,7 +78,7 @@ def select_job(
     """One selection over the ranks, here or on workers."""
     slices = slices_of(sources, workers)
     if times:
-        slices = replace(slices, times=times.typical, repeats=times.repeats)
+        slices = replace(slices, timed=times)
     return clustered.select(slices, method="xpu-point", seed=seed, limit=limit, **options)
 
 

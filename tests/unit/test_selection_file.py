@@ -85,7 +85,8 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 FULL = {
-    "scores": Scores(3, {1: -3.5, 12: 0.25}, 0.5, 40, Allotment(3, 0.5, 0.01, 2, 0.25, 0.02),
+    "scores": Scores(3, {1: -3.5, 12: 0.25}, 0.5, 40,
+                     Allotment(3, 0.5, 0.01, 2, 0.25, 0.02, 5, 0.75),
                      {"tiers": {"1": 0}, "left_out": ["warps"]}),
     "identity": Identity(
         Program(("./app", "1"), "/here", {"OMP_NUM_THREADS": "2"}, (Image("/app", "00"),), ("ab",)),

@@ -22,16 +22,15 @@ from xpuprof.arrays import F64, I32, I64
 from xpuprof.estimation.allocation import (
     AUTO_ERROR,
     affordable,
-    divide_unlike,
-    moments,
     needed,
-    split_off_extremes,
 )
-from xpuprof.estimation.typical_times import typical_times
+from xpuprof.estimation.further_runs import SliceTimes
+from xpuprof.estimation.take_all import divide_unlike, split_off_extremes
 
 RHO = 0.03
 MOST_TIME = 0.25
-"""Share of the time that an expected error may cost beyond one representative a cluster."""
+"""Share of the time that an expected error may cost, of what neither one representative a cluster
+nor the profile's choice takes."""
 TRIES = 24
 STEP = 0.9
 """Factor, applied up to TRIES times, to tighten a goal that the representatives miss."""
@@ -47,31 +46,22 @@ class Goal:
 
 
 @dataclass(frozen=True, eq=False)
-class SliceTimes:
-    """Times of all slices, in the order of the runs: `typical` float64[slices], seconds, over
-    `repeats` timer runs (the fewest of any run)."""
-
-    typical: F64
-    repeats: int = 1
-
-    @staticmethod
-    def of(times: F64) -> SliceTimes:
-        """From float64[repeats, slices] or float64[slices]."""
-        return SliceTimes(typical_times(times), len(np.atleast_2d(times)))
-
-
-@dataclass(frozen=True, eq=False)
 class TimedSlices:
-    """Slices with typical `times`, float64[slices], seconds, and `groups`, int32[slices]: the
-    groups that the profile distinguishes."""
+    """Slices with their times and `groups`, int32[slices]: the groups that the profile
+    distinguishes."""
 
-    times: F64
+    known: SliceTimes
     groups: I32
+
+    @property
+    def times(self) -> F64:
+        """Typical times, float64[slices], seconds."""
+        return self.known.typical
 
     def moments(self, labels: I32) -> tuple[I64, F64, F64]:
         """Slices, mean time and anticipated standard deviation in each cluster."""
         clusters, groups = int(labels.max()) + 1, int(self.groups.max()) + 1
-        size, mean, deviation = moments(labels, self.times, clusters)
+        size, mean, deviation = self.known.moments(labels)
         square = np.bincount(labels, self.times**2, clusters) / size
         cell = labels.astype(np.int64) * groups + self.groups
         share = np.bincount(cell, self.times, clusters * groups).reshape(clusters, groups)
@@ -112,18 +102,19 @@ def plans(
     made = []
     for k, labels in labelled:
         if apart:
-            labels = divide_unlike(_in_order_of_appearance(labels), timed.times)
-            labels = split_off_extremes(labels, timed.times, goal.target or AUTO_ERROR)
+            labels = divide_unlike(_in_order_of_appearance(labels), timed.known)
+            labels = split_off_extremes(labels, timed.known, goal.target or AUTO_ERROR)
         made.append(_plan(k, _in_order_of_appearance(labels), timed, goal))
     if goal.target is None:
         return sorted(made, key=lambda plan: (not plan.affordable, plan.variance))
     return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
 
 
-def limited(plan: Plan, timed: TimedSlices) -> Plan:
+def limited(plan: Plan, timed: TimedSlices, alone: float) -> Plan:
     """The plan, or the best one within MOST_TIME if it takes more: where the times of a loaded
-    machine are mostly noise, more representatives buy little."""
-    least = float(timed.moments(plan.labels)[1].sum())
+    machine are mostly noise, more representatives buy little. `alone`: seconds that the profile's
+    choice takes, since a choice that takes as much may not err by more."""
+    least = max(float(timed.moments(plan.labels)[1].sum()), alone)
     budget = least + MOST_TIME * (float(timed.times.sum()) - least)
     if plan.cost <= budget:
         return plan

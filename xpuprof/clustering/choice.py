@@ -12,7 +12,7 @@ import numpy as np
 
 from xpuprof.arrays import F32, F64, I32, I64
 from xpuprof.clustering import allocation_by_times, bic, distributed, kmeans, representatives
-from xpuprof.clustering.allocation_by_times import Goal, Plan, SliceTimes, TimedSlices
+from xpuprof.clustering.allocation_by_times import Goal, Plan, TimedSlices
 from xpuprof.clustering.executors import Executor, Handle
 from xpuprof.clustering.kmeans import Clustering, Noise, Points
 from xpuprof.clustering.nearest_to_centroid import RepresentativeSlices
@@ -20,7 +20,8 @@ from xpuprof.clustering.options import Options
 from xpuprof.clustering.points import Extents, SlicePoints
 from xpuprof.clustering.representatives import Chosen, Clusters, LabelledSlices
 from xpuprof.errors import UsageError
-from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, moments, needed
+from xpuprof.estimation.allocation import AUTO_ERROR, assumed_spread, needed
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.selection.results import Allotment, Scores
@@ -76,8 +77,10 @@ def choose_with_labels(
 ) -> tuple[Choice, list[Handle[LabelledSlices]]]:
     """`choose`; also returns the slices of each run with their distances to the centroids."""
     found = sweep(data.executor, data.points, options, seed, data.ends, limit)
-    if options.by_times or (options.expected_error is not None and times is not None):
+    if options.by_times:
         return _by_times(data, found, options, times)
+    if options.expected_error is not None and times is not None:
+        return _for_further_runs(data, found, options, times, options.expected_error)
     labelled = _labelled(data, found.best, options.resolution)
     data.free_points()
     return _by_profile(data, labelled, found, options), labelled
@@ -210,41 +213,60 @@ def _by_times(
             "a target error or a budget needs slice times; record them with `xpuprof time -o "
             "TIMES` and add --times TIMES"
         )
-    executor = data.executor
-    apart = times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
-    best = _labelled(data, found.best, options.resolution)
     goal = Goal(options.target_error, options.budget)
-    if options.expected_error is not None:
-        goal, labelled = Goal(at_95(options.expected_error), None), {found.best.k: best}
-    else:
-        labelled = {
-            k: _labelled(data, found.by_k[k], options.resolution)
-            for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
-        }
-    groups = _labels(executor, best)
-    timed = TimedSlices(times.typical, np.concatenate(groups))
-    every = ((k, np.concatenate(_labels(executor, own))) for k, own in labelled.items())
-    made = allocation_by_times.plans(every, timed, apart, goal)
-    if options.expected_error is not None:
-        made = [allocation_by_times.limited(plan, timed) for plan in made]
-    ends = np.cumsum([len(own) for own in groups])
+    best = _labelled(data, found.best, options.resolution)
+    labelled = {
+        k: _labelled(data, found.by_k[k], options.resolution)
+        for k in ([max(found.by_k)] if options.k else sorted(found.by_k))
+    }
+    timed = TimedSlices(times, _labels(data.executor, best))
+    every = ((k, _labels(data.executor, own)) for k, own in labelled.items())
+    made = allocation_by_times.plans(every, timed, _apart(times, options), goal)
     for first in made:
-        relabelled = executor.map(_relabelled, labelled[first.k], np.split(first.labels, ends[:-1]))
+        relabelled = _relabelled(data.executor, labelled[first.k], first.labels)
         for plan in allocation_by_times.tightened(first, timed):
-            chosen = representatives.choose(
-                executor, relabelled, len(plan.counts), plan.how_many, options.coverage,
-                options.early,
-            )  # fmt: skip
-            choice = _choice(chosen, found, found.by_k[plan.k])
-            if options.expected_error is not None:
-                alone = _by_profile(data, best, found, options)
-                compared = _beside(alone, choice, times.typical)
-                if _misses(compared.allotment, options.expected_error):
-                    return alone, best
-                return compared, relabelled
+            choice = _planned(data, found, options, relabelled, plan)
             if _holds(choice, times.typical, goal):
                 return choice, relabelled
     raise UsageError(_why_not(made, goal))
+
+
+def _for_further_runs(
+    data: SlicePoints, found: Sweep, options: Options, times: SliceTimes, error: float
+) -> tuple[Choice, list[Handle[LabelledSlices]]]:
+    """Allot representatives for an `error` to expect of further runs, in the clusters of the
+    profile; also returns the labelled slices."""
+    best = _labelled(data, found.best, options.resolution)
+    alone = _by_profile(data, best, found, options)
+    labels = _labels(data.executor, best)
+    timed, goal = TimedSlices(times, labels), Goal(at_95(error), None)
+    apart = _apart(times, options)
+    (plan,) = allocation_by_times.plans([(found.best.k, labels)], timed, apart, goal)
+    time = float(times.typical[alone.representatives.slice].sum())
+    limited = allocation_by_times.limited(plan, timed, time)
+    relabelled = _relabelled(data.executor, best, limited.labels)
+    choice = _beside(alone, _planned(data, found, options, relabelled, limited), times)
+    return (choice if limited is plan else _beside_goal(choice, plan, times)), relabelled
+
+
+def _apart(times: SliceTimes, options: Options) -> bool:
+    """Whether clusters may be divided by their slices' times."""
+    return times.repeats >= ENOUGH_FOR_MEDIAN and options.coverage == 1.0
+
+
+def _planned(
+    data: SlicePoints,
+    found: Sweep,
+    options: Options,
+    labelled: Sequence[Handle[LabelledSlices]],
+    plan: Plan,
+) -> Choice:
+    """The representatives of a plan, whose labels the slices have."""
+    most = len(plan.counts)
+    chosen = representatives.choose(
+        data.executor, labelled, most, plan.how_many, options.coverage, options.early
+    )
+    return _choice(chosen, found, found.by_k[plan.k])
 
 
 def at_95(expected_error: float) -> float:
@@ -252,7 +274,7 @@ def at_95(expected_error: float) -> float:
     return z_score() * math.sqrt(math.pi / 2.0) * expected_error
 
 
-def _beside(alone: Choice, choice: Choice, times: F64) -> Choice:
+def _beside(alone: Choice, choice: Choice, times: SliceTimes) -> Choice:
     """`choice` with what it takes beside the profile's choice `alone`; unknown if slices were left
     out."""
     if choice.covered < 1.0:
@@ -261,39 +283,48 @@ def _beside(alone: Choice, choice: Choice, times: F64) -> Choice:
     return replace(choice, allotment=Allotment(*both))
 
 
-def _misses(allotment: Allotment | None, goal: float) -> bool:
-    """Whether what the times allot, limited by its cost, misses the goal although the profile alone
-    gains more in error than it costs in time: two long starts of a job, say, of which one is
-    taken."""
-    return (
-        allotment is not None
-        and allotment.expected_error > goal
-        and allotment.expected_error * allotment.time
-        > allotment.expected_error_by_profile * allotment.time_by_profile
-    )
+def _beside_goal(choice: Choice, plan: Plan, times: SliceTimes) -> Choice:
+    """`choice` with what the `plan` that it could not follow would have taken."""
+    if choice.allotment is None:
+        return choice
+    number, time = int(plan.counts.sum()), plan.cost / float(times.typical.sum())
+    allotment = replace(choice.allotment, number_for_goal=number, time_for_goal=time)
+    return replace(choice, allotment=allotment)
 
 
-def _cost_and_error(choice: Choice, times: F64) -> tuple[int, float, float]:
+def _cost_and_error(choice: Choice, times: SliceTimes) -> tuple[int, float, float]:
     """Number and time of the representatives, and the mean absolute error to expect of further
     runs."""
-    total, own = float(times.sum()), choice.representatives
-    size, _, spread = moments(choice.labels, times, int(choice.labels.max()) + 1)
+    total, own = float(times.typical.sum()), choice.representatives
+    size, _, spread = times.moments(choice.labels)
     drawn = np.bincount(own.cluster, minlength=len(size))
     variance = float(np.sum((size * spread) ** 2 * (1.0 / drawn - 1.0 / size)))
     expected = math.sqrt(2.0 / math.pi * variance) / total
-    return len(own.slice), float(times[own.slice].sum()) / total, expected
+    return len(own.slice), float(times.typical[own.slice].sum()) / total, expected
 
 
-def _labels(executor: Executor, labelled: Sequence[Handle[LabelledSlices]]) -> list[I32]:
-    """The labels of every run."""
-    return list(executor.results(executor.map(_labels_of, labelled)))
+def _labels(executor: Executor, labelled: Sequence[Handle[LabelledSlices]]) -> I32:
+    """The labels of all runs."""
+    return np.concatenate(list(executor.results(executor.map(_labels_of, labelled))))
 
 
 def _labels_of(slices: LabelledSlices) -> I32:
     return slices.labels
 
 
-def _relabelled(slices: LabelledSlices, labels: I32) -> LabelledSlices:
+def _relabelled(
+    executor: Executor, labelled: Sequence[Handle[LabelledSlices]], labels: I32
+) -> list[Handle[LabelledSlices]]:
+    """The slices of every run with their part of the labels of all runs."""
+    lengths = list(executor.results(executor.map(_length, labelled)))
+    return executor.map(_with_labels, labelled, np.split(labels, np.cumsum(lengths)[:-1]))
+
+
+def _length(slices: LabelledSlices) -> int:
+    return len(slices.labels)
+
+
+def _with_labels(slices: LabelledSlices, labels: I32) -> LabelledSlices:
     return replace(slices, labels=labels)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.arrays import I32
-from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.choice import Choice, choose
 from xpuprof.clustering.options import Options
 from xpuprof.clustering.points import SlicePoints, of_signatures
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.signature.matrix import Signature
 
 REPEATS = 10
@@ -83,7 +83,7 @@ def over_bootstraps(
             )
             for s, own in zip(signatures, drawn, strict=True)
         ]
-        theirs = None if times is None else SliceTimes(times.typical[rows], times.repeats)
+        theirs = None if times is None else times.only(rows)
         other = choose(of_signatures(others, options.ends), options, seed, theirs)
         found.append(_clusters(other))
         agreement.append(adjusted_rand(base.labels[rows], other.labels))

@@ -22,8 +22,6 @@ AUTO_ERROR = 0.05
 """Error at 95 % that `auto` aims for without a target."""
 FAR = 3.0
 """A slice is unlike its cluster if it takes this many times the cluster's median."""
-MUCH = 0.01
-"""Share of the run's time in slices unlike their cluster from which the cluster is divided."""
 
 
 def assumed_spread(slices: int) -> float:
@@ -95,88 +93,3 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
         else:
             high = middle
     return best
-
-
-def divide_unlike(labels: I32, times: F64) -> I32:
-    """Give the slices that are unlike their cluster one of their own where they hold MUCH of the
-    time, and so on among these.
-
-    Vectors cannot show what such slices do: they build programs, wait, or page. However many
-    representatives a mixture gets, those nearest to its centroid may all be of one kind. `labels`:
-    dense from 0; `times`: typical times, from enough repeats.
-    """
-    labels, number = labels.copy(), int(labels.max()) + 1
-    total, open_ = float(times.sum()), list(range(number))
-    while open_:
-        members = np.flatnonzero(labels == open_.pop())
-        own = times[members]
-        middle = float(np.median(own))
-        far = own > FAR * middle
-        if float((own[far] - middle).sum()) >= MUCH * total:
-            labels[members[far]] = number
-            open_.append(number)
-            number += 1
-    return labels
-
-
-def split_off_extremes(labels: I32, times: F64, target: float) -> I32:
-    """Give outlying slices a cluster of their own if that lowers the total number of
-    representatives.
-
-    Survey sampling calls such units the take-all stratum: a first call that compiles or warms up
-    costs as much as a hundred others, so it is measured separately instead of widening the spread
-    of all. `labels`: dense from 0, every slice covered; `times`: typical times, from enough repeats
-    that one disturbed run does not create an outlier.
-    """
-    labels = labels.copy()
-    size, mean, spread = moments(labels, times, int(labels.max()) + 1)
-    total, alone, number = float(times.sum()), 0, len(size)
-    for cluster in np.argsort(-size * spread, kind="stable").tolist():
-        members = np.flatnonzero(labels == cluster)
-        steps = _steps(len(members))
-        order, rests = _farthest_first(times[members], steps)
-        best, fewest = 0, int(needed(size, spread, mean, total, target).sum()) + alone
-        whole = (size[cluster], mean[cluster], spread[cluster])
-        kept = whole
-        for take, rest in zip(steps, rests, strict=True):
-            size[cluster], mean[cluster], spread[cluster] = rest
-            # A slice that represents itself is one representative without spread.
-            count = int(needed(size, spread, mean, total, target).sum()) + alone + take
-            if count < fewest:
-                best, fewest = take, count
-                kept = (size[cluster], mean[cluster], spread[cluster])
-        size[cluster], mean[cluster], spread[cluster] = kept
-        labels[members[order[:best]]] = number + np.arange(best, dtype=np.int32)
-        alone, number = alone + best, number + best
-    return labels
-
-
-def _farthest_first(times: F64, steps: list[int]) -> tuple[I64, list[tuple[int, float, float]]]:
-    """The places of as many times as the last step, the farthest from the median first; and for
-    each step (size, mean, standard deviation) of the times without so many of these."""
-    if not steps:
-        return np.empty(0, np.int64), []
-    middle, most = float(np.median(times)), steps[-1]
-    off = times - middle
-    far = np.abs(off)
-    least = np.partition(far, len(far) - most)[len(far) - most]
-    there = np.flatnonzero(far >= least)
-    order = there[np.argsort(-far[there], kind="stable")][:most]
-    near = np.ones(len(times), bool)
-    near[order] = False
-    # Only ever added to, the smallest first: a difference would lose the digits of the rest.
-    back = off[order[::-1]]
-    total = float(off[near].sum()) + np.append(0.0, np.cumsum(back))
-    square = float(np.dot(off[near], off[near])) + np.append(0.0, np.cumsum(back * back))
-    rests = []
-    for take in steps:
-        number, own, own2 = len(times) - take, float(total[most - take]), float(square[most - take])
-        variance = max(own2 - own * own / number, 0.0) / max(number - 1, 1)
-        rests.append((number, middle + own / number, math.sqrt(variance)))
-    return order, rests
-
-
-def _steps(members: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, ... up to a tenth of the members."""
-    steps = sorted({round(2 ** (i / 2)) for i in range(1, 40)} | {1})
-    return [step for step in steps if step <= max(members // 10, 1) and step < members]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.clustering import distributed
-from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.choice import Choice, choose, parameters
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import Boundaries, NeedsError, Slices, representatives
 from xpuprof.selection.selection import Selection
@@ -54,8 +54,10 @@ def select(
 
 
 def slice_times(slices: Slices) -> SliceTimes | None:
-    """The typical slice times and their number of timer runs."""
-    return None if slices.times is None else SliceTimes(slices.times, slices.repeats)
+    """What is known of the slice times; None without any."""
+    if slices.timed is None and slices.times is not None:
+        return SliceTimes.of(slices.times)
+    return slices.timed
 
 
 def selection_of(slices: Boundaries, choice: Choice, **stated: Any) -> Selection:

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from xpuprof.arrays import F64, I32, I64
 from xpuprof.errors import InputError
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.methods.declaration import Need
 from xpuprof.selection.results import RunSummary
 from xpuprof.selection.selection import Marker, Representative
@@ -65,8 +66,8 @@ class Slices(Boundaries, Protocol):
         ...
 
     @property
-    def repeats(self) -> int:
-        """Timer runs that `times` is typical of."""
+    def timed(self) -> SliceTimes | None:
+        """The same with what the timer runs tell of further ones; None if unknown."""
         ...
 
     @property
@@ -128,8 +129,8 @@ class SliceProfile:
     class_vectors: Vectors | None = None
     vectors: BlockVectors | None = None
     """The same vectors for clustering methods: by thread and warp, where known."""
-    repeats: int = 1
-    """Number of timer runs that `times` is typical of."""
+    timed: SliceTimes | None = None
+    """`times` with what the timer runs tell of further ones; None: one run, or unknown."""
     time_name: str = "time"
     """Name of the metric in `times`."""
     name: str = "profile"
@@ -229,7 +230,7 @@ class SliceProfile:
             times=self.checked(metric),
             time_name=metric,
             startup=metric in ("time", "cpu_time"),
-            repeats=self.repeats if metric == self.time_name else 1,
+            timed=self.timed if metric == self.time_name else None,
         )
 
     def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from xpuprof.arrays import F64
-from xpuprof.clustering.allocation_by_times import SliceTimes
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.methods.block_vectors import ProcessAtHand, RecordedVectors
 from xpuprof.methods.profile import SliceProfile
 from xpuprof.trace.layout import MIX
@@ -69,7 +69,7 @@ def from_processes(
             [_of_ranks(p.gpu.blocks.identity) if p.gpu else None for p in processes],
         ),
         vectors=RecordedVectors([ProcessAtHand(process) for process in processes]),
-        repeats=known.repeats if known else 1,
+        timed=known,
         name=name,
         startup=True,
     )

@@ -13,7 +13,8 @@ from xpuprof.selection import document
 @dataclass(frozen=True)
 class Allotment:
     """Representatives for an expected error, and what the profile alone would have chosen: number,
-    time (share of the run) and the error to expect of further runs."""
+    time (share of the run) and the error to expect of further runs. `number_for_goal` and
+    `time_for_goal`: what the wanted error would have taken; None if it is met."""
 
     number: int
     time: float
@@ -21,6 +22,8 @@ class Allotment:
     number_by_profile: int
     time_by_profile: float
     expected_error_by_profile: float
+    number_for_goal: int | None = None
+    time_for_goal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Scores:
             "bic": {str(k): score for k, score in self.bic.items()} or None,
             "wcss": self.wcss,
             "candidates": self.candidates,
-            "allotment": self.allotment and asdict(self.allotment),
+            "allotment": self.allotment and _known(asdict(self.allotment)),
         }
         return {**self.own, **_known(stated)}
 

@@ -15,7 +15,7 @@ from xpuprof.trace.run import Run
 from xpuprof.workflow.arguments import Processes
 from xpuprof.workflow.evaluate import Result, evaluate
 from xpuprof.workflow.prepare import Say
-from xpuprof.workflow.select import select_run
+from xpuprof.workflow.select import missed_error, select_run
 
 EXPECTED_ERROR = 0.01
 """Error to expect of further runs, for which `run` allots representatives."""
@@ -31,7 +31,8 @@ def conclude(
     with stage("choosing representatives"):
         chosen = select_run(run, method, seed=seed, processes=processes, **options)
     if allotment := chosen.scores.allotment:
-        say(_allotted(allotment))
+        for sentence in (_allotted(allotment), *missed_error(chosen)):
+            say(sentence)
     with stage("projecting the time"):
         result = evaluate(run, chosen)
     chosen.write(run.path / "selection.json")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from xpuprof.arrays import F64
+from xpuprof.clustering.choice import at_95
 from xpuprof.clustering.executors import open_executor
 from xpuprof.clustering.stability import Stability, over_bootstraps, over_seeds
 from xpuprof.errors import UsageError
@@ -149,7 +150,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
     if places.timed:
         folders = tuple(str(path.absolute()) for path in places.timed)
         selection = _identified(selection, times=folders)
-    doubts += [*_other_k(request, selection), *_unmet_bound(selection)]
+    doubts += [*_other_k(request, selection), *_unmet_bound(selection), *missed_error(selection)]
     result = with_times(
         Chosen(places.name, selection, seconds, None, moved, doubts, program),
         subject.times,
@@ -204,6 +205,20 @@ def _other_k(request: Request, selection: Selection) -> list[str]:
         else "slices with a build, the ends of further programs and extreme times stand apart"
     )
     return [f"-k {wanted} gave {found} clusters: {cause}"]
+
+
+def missed_error(selection: Selection) -> list[str]:
+    """A sentence when the expected error that was asked for would have taken too much time."""
+    found, asked = selection.scores.allotment, selection.parameters.get("expected_error")
+    if asked is None or found is None or found.number_for_goal is None:
+        return []
+    assert found.time_for_goal is not None  # both are known
+    return [
+        f"an expected error of {100 * asked:g} % would take {found.number_for_goal} "
+        f"representatives, {100 * found.time_for_goal:.1f} % of the time, instead of "
+        f"{found.number}, {100 * found.time:.1f} %, with {100 * found.expected_error:.1f} %; "
+        f"--target-error {at_95(asked):.2g} takes as many as it needs"
+    ]
 
 
 def _unmet_bound(selection: Selection) -> list[str]:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from xpuprof.arrays import F64, I64
-from xpuprof.clustering.allocation_by_times import SliceTimes
 from xpuprof.clustering.executors import Executor
 from xpuprof.clustering.points import Source
 from xpuprof.errors import InputError
+from xpuprof.estimation.further_runs import SliceTimes
 from xpuprof.methods.block_vectors import RecordedVectors
 from xpuprof.methods.profile import SliceProfile, markers_of
 from xpuprof.methods.recorded import from_processes
@@ -65,8 +65,12 @@ class DistributedSlices:
     sources: Sequence[Source]
     layout: JobLayout
     executor: Executor
-    times: F64 | None = None
-    repeats: int = 1
+    timed: SliceTimes | None = None
+
+    @property
+    def times(self) -> F64 | None:
+        """The typical times."""
+        return self.timed.typical if self.timed else None
 
     @property
     def vectors(self) -> RecordedVectors:
@@ -91,7 +95,7 @@ class DistributedSlices:
         processes = [source.process() for source in self.sources]
         table = slices_of(processes)
         profile = from_processes(table, processes, self.times, self.name)
-        return replace(profile, repeats=self.repeats)
+        return replace(profile, timed=self.timed)
 
 
 def _markers(source: Source, rows: I64) -> list[Marker]:
@@ -138,14 +142,12 @@ def open_runs(paths: Sequence[str], executor: Executor, timed: Sequence[Path] = 
         wanted = profiled(first, profiled_job(first))
         joined = join(replace(wanted, keys=keys, arguments=()), timed)
     times = joined.times if joined else _times(found)
-    known = None if times is None else SliceTimes.of(times)
     slices = DistributedSlices(
         name,
         [process.source for process in every],
         JobLayout(tuple(key.slices for key in keys)),
         executor,
-        known.typical if known else None,
-        known.repeats if known else 1,
+        None if times is None else SliceTimes.of(times),
     )
     identity = replace(
         found[0].identity,
