@@ -373,6 +373,22 @@ def test_an_expected_error_that_takes_too_much_time_is_said_to() -> None:
     assert missed_error(met) == []
 
 
+def test_an_expected_error_takes_no_more_than_ten_times_the_profiles_choice() -> None:
+    """GIVEN thousands of launches whose times are mostly noise THEN the error that can be had with
+    ten times as many representatives as the profile alone chooses is stated, and is the error."""
+    rng = np.random.default_rng(0)
+    process = process_of([0] * 3000)
+    times = rng.lognormal(0.0, 1.0, 3001)
+    chosen = select(
+        "xpu-point", process, seed=1, times=np.tile(times, (3, 1)), expected_error=0.001
+    )
+    found = chosen.scores.allotment
+    assert found is not None and found.number_for_goal is not None
+    assert found.number <= 10 * found.number_by_profile < found.number_for_goal
+    assert abs(project(chosen, times) / times.sum() - 1.0) < 3.0 * found.expected_error < 0.5
+    assert "representatives" in missed_error(chosen)[0]
+
+
 PLACES = 1 + np.random.default_rng(9).permutation(3000)[:80]
 """Slices that are slow in every run (20) or in every other one."""
 

@@ -13,6 +13,7 @@ variation RHO, as in xpu-stem.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -31,6 +32,9 @@ RHO = 0.03
 MOST_TIME = 0.25
 """Share of the time that an expected error may cost, of what neither one representative a cluster
 nor the profile's choice takes."""
+MOST_TIMES = 10
+"""How many times as many representatives as the profile's choice an expected error may take: each
+is a region to be simulated."""
 TRIES = 24
 STEP = 0.9
 """Factor, applied up to TRIES times, to tighten a goal that the representatives miss."""
@@ -39,10 +43,11 @@ STEP = 0.9
 @dataclass(frozen=True)
 class Goal:
     """`target`: error to stay below, a fraction at 95 %; `budget`: seconds that all representatives
-    may take. The budget has priority over the target."""
+    may take, `most` of them. The budget has priority over the target."""
 
     target: float | None
     budget: float | None
+    most: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +115,16 @@ def plans(
     return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
 
 
-def limited(plan: Plan, timed: TimedSlices, alone: float) -> Plan:
-    """The plan, or the best one within MOST_TIME if it takes more: where the times of a loaded
-    machine are mostly noise, more representatives buy little. `alone`: seconds that the profile's
-    choice takes, since a choice that takes as much may not err by more."""
-    least = max(float(timed.moments(plan.labels)[1].sum()), alone)
+def limited(plan: Plan, timed: TimedSlices, alone: I64) -> Plan:
+    """The plan, or the best one within MOST_TIME and MOST_TIMES if it takes more: where the times
+    of a loaded machine are mostly noise, more representatives buy little. `alone`: the slices that
+    the profile's choice takes, since a choice that takes as much may not err by more."""
+    least = max(float(timed.moments(plan.labels)[1].sum()), float(timed.times[alone].sum()))
     budget = least + MOST_TIME * (float(timed.times.sum()) - least)
-    if plan.cost <= budget:
+    most = MOST_TIMES * len(alone)
+    if plan.cost <= budget and plan.counts.sum() <= most:
         return plan
-    return _plan(plan.k, plan.labels, timed, Goal(None, budget))
+    return _plan(plan.k, plan.labels, timed, Goal(None, budget, most))
 
 
 def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:
@@ -140,7 +146,7 @@ def _plan(k: int, labels: I32, timed: TimedSlices, goal: Goal) -> Plan:
     if goal.budget is not None and (
         goal.target is None or float(np.dot(counts, cost)) > goal.budget
     ):
-        counts = affordable(size, spread, cost, goal.budget)
+        counts = affordable(size, spread, cost, goal.budget, goal.most)
     variance = float(np.sum((size * spread) ** 2 * (1.0 / counts - 1.0 / size)))
     return Plan(k, labels, counts, float(np.dot(counts, cost)), variance, goal)
 

@@ -242,8 +242,7 @@ def _for_further_runs(
     timed, goal = TimedSlices(times, labels), Goal(at_95(error), None)
     apart = _apart(times, options)
     (plan,) = allocation_by_times.plans([(found.best.k, labels)], timed, apart, goal)
-    time = float(times.typical[alone.representatives.slice].sum())
-    limited = allocation_by_times.limited(plan, timed, time)
+    limited = allocation_by_times.limited(plan, timed, alone.representatives.slice)
     relabelled = _relabelled(data.executor, best, limited.labels)
     choice = _beside(alone, _planned(data, found, options, relabelled, limited), times)
     return (choice if limited is plan else _beside_goal(choice, plan, times)), relabelled

@@ -74,9 +74,9 @@ def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I6
     return fewest(size, spread, cost, (target * total / z_score()) ** 2)
 
 
-def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
-    """Representatives per cluster, int64[k], with the least variance within `budget` (at least one
-    each, at any cost): m proportional to N s / sqrt(cost)."""
+def affordable(size: I64, spread: F64, cost: F64, budget: float, most: float = math.inf) -> I64:
+    """Representatives per cluster, int64[k], with the least variance within `budget`, and `most` in
+    all (at least one each, at any cost): m proportional to N s / sqrt(cost)."""
     base = np.ones(len(size), dtype=np.int64)
     share = size * spread / np.sqrt(np.maximum(cost, 1e-300))
     # The spread of equal times is rounding; a scale that gave them representatives has no bound.
@@ -88,7 +88,7 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float) -> I64:
     for _ in range(60):
         middle = (low + high) / 2.0
         trial = np.clip(np.floor(middle * share), 1, size).astype(np.int64)
-        if float(np.dot(trial, cost)) <= budget:
+        if float(np.dot(trial, cost)) <= budget and trial.sum() <= most:
             low, best = middle, trial
         else:
             high = middle

@@ -214,9 +214,9 @@ def missed_error(selection: Selection) -> list[str]:
         return []
     assert found.time_for_goal is not None  # both are known
     return [
-        f"an expected error of {100 * asked:g} % would take {found.number_for_goal} "
+        f"an expected error of {100 * asked:g} % would take {found.number_for_goal:,} "
         f"representatives, {100 * found.time_for_goal:.1f} % of the time, instead of "
-        f"{found.number}, {100 * found.time:.1f} %, with {100 * found.expected_error:.1f} %; "
+        f"{found.number:,}, {100 * found.time:.1f} %, with {100 * found.expected_error:.1f} %; "
         f"--target-error {at_95(asked):.2g} takes as many as it needs"
     ]
 
