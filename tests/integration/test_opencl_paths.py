@@ -191,6 +191,17 @@ def test_a_program_that_ends_before_its_launches(runtime: str, tmp_path: Path) -
     assert runtime == "intel" or not ends.all()  # Intel's runtime finishes them itself
 
 
+@pytest.mark.parametrize("way", ["async", "sync", "profile"])
+def test_a_launching_thread_that_is_cancelled(tmp_path: Path, way: str) -> None:
+    """GIVEN a thread that is cancelled while it waits in the runtime THEN the program goes on as
+    natively; an event of a released queue has no times, as natively."""
+    program = opencl_program("cancelled", tmp_path)
+    mode = "profile" if way == "profile" else "time"
+    ran = layered([program], tmp_path / "p", mode, way if mode == "time" else "async")
+    assert ran.done.stdout == b"times of the event: -7\ncancelled: 1\n", ran.done.stderr
+    assert ran.done.returncode == 7
+
+
 def test_a_launch_that_fails(runtime: str, tmp_path: Path) -> None:
     """GIVEN a launch that waits for an event which fails THEN it has no counts and the reason, and
     no time on the device. Intel's runtime calls it complete, but does not stamp its start."""

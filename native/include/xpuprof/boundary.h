@@ -46,6 +46,7 @@ extern "C" {
 #define XPU_REASON_OUTSIDE "outside the window"
 /* For `xpu_launch_uncounted`. */
 #define XPU_REASON_NOT_READ "its counts could not be read"
+#define XPU_REASON_ENDED "the process ended before the counts were read"
 
 /* Valgrind client requests of our tool (VG_USERREQ_TOOL_BASE('X','P') + n). */
 enum xpu_client_request {

@@ -8,6 +8,7 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 #include <CL/cl_icd.h>
+#include <pthread.h>
 
 #include <cstdint>
 #include <cstring>
@@ -50,9 +51,22 @@ class HostEvent {
   uint64_t bytes_, start_ = xpu_tsc();
 };
 
+// A thread that is cancelled meanwhile is so afterwards: our book-keeping stays whole.
+class Uncancelled {
+ public:
+  Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
+  Uncancelled(const Uncancelled &) = delete;
+  Uncancelled &operator=(const Uncancelled &) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 // Our own book-keeping must never reach the application as an exception.
 template <class F>
 bool quietly(F &&work) noexcept {
+  Uncancelled whole;
   try {
     work();
     return true;

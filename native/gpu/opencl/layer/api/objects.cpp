@@ -107,6 +107,24 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
   return new_queue(handle, context, device, flags);
 }
 
+// Queues for which we enabled profiling: events refer to them after their release.
+static std::mutex &hiding_lock = *new std::mutex;
+static auto &hiding = *new std::set<cl_command_queue>;
+
+static void note_hiding(cl_command_queue handle, bool hides) {
+  std::lock_guard<std::mutex> guard(hiding_lock);
+  if (hides) {
+    hiding.insert(handle);
+  } else {
+    hiding.erase(handle);
+  }
+}
+
+static bool hides_profiling(cl_command_queue handle) {
+  std::lock_guard<std::mutex> guard(hiding_lock);
+  return hiding.count(handle) != 0;
+}
+
 // The asynchronous timer enables profiling where the application did not request it.
 static bool wants_profiling(cl_command_queue_properties flags) {
   return settings.device_stamps && !(flags & (CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_ON_DEVICE));
@@ -126,6 +144,7 @@ static cl_command_queue create_known(cl_context context, cl_device_id device,
       auto asked = hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
       auto queue = new_queue(handle, context, device, asked);
       queue->hide_profiling = hide;
+      note_hiding(handle, hide);
       queue->properties = given;
     });
   return handle;
@@ -205,10 +224,8 @@ static cl_int CL_API_CALL event_profiling_info(cl_event event, cl_profiling_info
   if (settings.device_stamps &&
       next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, nullptr) ==
           CL_SUCCESS &&
-      queue) {
-    auto entry = queues.find(queue);
-    if (entry && entry->hide_profiling) return CL_PROFILING_INFO_NOT_AVAILABLE;
-  }
+      hides_profiling(queue))
+    return CL_PROFILING_INFO_NOT_AVAILABLE;
   return next.clGetEventProfilingInfo(event, name, room, value, size);
 }
 
@@ -274,7 +291,8 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info name, 
   Api api;
   std::string version;
   if (name == CL_DRIVER_VERSION && settings.own_binaries)
-    quietly([&] { version = info_text(device, name) + " xpuprof-" + store_name(); });
+    quietly([&] { version = info_text(device, name); });
+  if (!version.empty()) quietly([&] { version += " xpuprof-" + store_name(); });
   if (!version.empty()) return answer(version.c_str(), version.size() + 1, room, value, size);
   return next.clGetDeviceInfo(device, name, room, value, size);
 }

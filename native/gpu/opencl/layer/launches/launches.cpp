@@ -104,6 +104,8 @@ cl_int launch_in_any_case(cl_command_queue queue, cl_kernel kernel, const Range 
       },
       [&](Progress *progress) { count_bare(queue, kernel, range, tsc, progress); });
   xpu_window_settle();
+  // Our wait takes the place of the program's, in which its thread might be cancelled.
+  if (settings.mode == Mode::time_sync) pthread_testcancel();
   return error;
 }
 
@@ -208,6 +210,10 @@ static void finish_within(double patience_s) {
          !pending.empty() && !user_events_unfired() && seconds() < end;) {
       nap();
       poll_locked();
+    }
+    for (const auto &[queue, launches] : pending) {
+      for (const Pending &one : launches)
+        if (one.instrumented) xpu_launch_uncounted(one.launch, XPU_REASON_ENDED);
     }
     report_clocks();
     xpu_gpu_fini();

@@ -72,27 +72,35 @@ static cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *error) {
   return handle;
 }
 
+// Asks the kernel, or one of the program's source in place of a stand-in's: a program made from a
+// binary knows neither its kernels' arguments nor their attributes.
+template <class Ask>
+static cl_int ask_of_source(cl_kernel handle, Ask &&ask) {
+  const auto kernel = kernels.find(handle);
+  cl_kernel original = nullptr;
+  if (kernel && kernel->stand_in)
+    original = next.clCreateKernel(kernel->stand_in->built_here(), kernel->name.c_str(), nullptr);
+  const cl_int error = ask(original ? original : handle);
+  if (original) next.clReleaseKernel(original);
+  return error;
+}
+
 static cl_int CL_API_CALL kernel_info(cl_kernel handle, cl_kernel_info name, size_t room,
                                       void *value, size_t *size) {
   Api api;
   const auto kernel = name == CL_KERNEL_PROGRAM ? kernels.find(handle) : nullptr;
   if (kernel && kernel->stand_in)
     return answer(&kernel->stand_in->original, sizeof(cl_program), room, value, size);
-  return next.clGetKernelInfo(handle, name, room, value, size);
+  auto ask = [&](cl_kernel of) { return next.clGetKernelInfo(of, name, room, value, size); };
+  return name == CL_KERNEL_ATTRIBUTES ? ask_of_source(handle, ask) : ask(handle);
 }
 
-// A program made from a binary does not know its kernels' arguments.
 static cl_int CL_API_CALL argument_info(cl_kernel handle, cl_uint index, cl_kernel_arg_info name,
                                         size_t room, void *value, size_t *size) {
   Api api;
-  const auto kernel = kernels.find(handle);
-  cl_kernel original = nullptr;
-  if (kernel && kernel->stand_in)
-    original = next.clCreateKernel(kernel->stand_in->built_here(), kernel->name.c_str(), nullptr);
-  const cl_int error =
-      next.clGetKernelArgInfo(original ? original : handle, index, name, room, value, size);
-  if (original) next.clReleaseKernel(original);
-  return error;
+  return ask_of_source(handle, [&](cl_kernel of) {
+    return next.clGetKernelArgInfo(of, index, name, room, value, size);
+  });
 }
 
 static cl_int CL_API_CALL retain_kernel(cl_kernel kernel) {

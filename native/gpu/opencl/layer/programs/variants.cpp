@@ -129,14 +129,26 @@ static void make_shadow(Kernel *kernel, const Device &device, Variant *variant) 
                                   nullptr);
 }
 
+// A launch on a device that the program was not built for fails, and has to.
+static bool is_built_for(const Kernel &kernel, const Device &device) {
+  cl_program program = nullptr;
+  cl_build_status status = CL_BUILD_NONE;
+  next.clGetKernelInfo(kernel.handle, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
+  return next.clGetProgramBuildInfo(program, device.handle, CL_PROGRAM_BUILD_STATUS, sizeof status,
+                                    &status, nullptr) == CL_SUCCESS &&
+         status == CL_BUILD_SUCCESS;
+}
+
 static std::shared_ptr<Variant> new_variant(Kernel *kernel, const Device &device,
                                             uint32_t local_words = most_local_words) {
   auto variant = std::make_shared<Variant>();
   variant->local_words = local_words;
-  if (settings.mode == Mode::profile)
-    describe_shadow(kernel, device, variant.get());
-  else
+  if (settings.mode != Mode::profile)
     variant->reason = timed_only;
+  else if (!is_built_for(*kernel, device))
+    variant->reason = "its program is not built for this device";
+  else
+    describe_shadow(kernel, device, variant.get());
   // Without analytic counts the shadow will run.
   const InstrumentedKernel *info = variant->info;
   if (info && !variant->analytic && (info->n_probes || info->has_accesses()))
