@@ -2,6 +2,7 @@
 /* A thread that launches and waits for ever is cancelled; the program then ends. Before that it
  * asks for the times of an event whose queue, without profiling, is released. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "one_queue.h"
@@ -10,6 +11,7 @@ static const char *source =
     "kernel void sum(global int *a, int n) { int s = 0;"
     " for (int i = 0; i < (a[0] & n); i++) s += i % 7; a[1] = s; }";
 static cl_kernel kernel;
+static atomic_int waits;
 
 static void launch(cl_event *event) {
   size_t one = 1;
@@ -20,6 +22,7 @@ static void launch(cl_event *event) {
 static void *launch_and_wait(void *never) {
   cl_event event = never;
   launch(NULL);
+  waits = 1;
   for (;;) clWaitForEvents(1, &event);
   return NULL;
 }
@@ -50,7 +53,8 @@ int main(void) {
   event = clCreateUserEvent(context, &error);
   check(error);
   pthread_create(&thread, NULL, launch_and_wait, event);
-  usleep(300000);
+  while (!waits) usleep(1000);
+  usleep(100000);
   pthread_cancel(thread);
   pthread_join(thread, &result);
   printf("cancelled: %d\n", result == PTHREAD_CANCELED);
