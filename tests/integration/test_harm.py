@@ -399,30 +399,20 @@ def test_an_early_interrupt_ends_the_command(tmp_path: Path, start: float, numbe
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
 
 
-def test_an_interrupt_in_a_finalizer_ends_the_command() -> None:
-    """GIVEN a signal in code whose exceptions Python only prints THEN the command ends by it, and
-    nothing is printed."""
+@pytest.mark.parametrize(
+    ("method", "use"),
+    [("__del__", "Interrupted()"), ("__set_name__", "type('Made', (), {'member': Interrupted()})")],
+    ids=["finalizer", "class"],
+)
+def test_an_interrupt_that_python_does_not_raise_ends_the_command(method: str, use: str) -> None:
+    """GIVEN a signal in code whose exceptions Python only prints, or wraps (3.11, while a class is
+    made) THEN the command ends by it, and nothing is printed."""
     code = (
         "import os, signal, time; from xpuprof.cli import ends\n"
-        "class Finalized:\n"
-        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT); time.sleep(9)\n"
+        "class Interrupted:\n"
+        f"    def {method}(self, *_): os.kill(os.getpid(), signal.SIGINT); time.sleep(9)\n"
         "with ends.guarded():\n"
-        "    Finalized()\n"
-        "    time.sleep(60)\n"
-    )
-    done = run([sys.executable, "-c", code])
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
-
-
-def test_an_interrupt_while_a_class_is_made_ends_the_command() -> None:
-    """GIVEN a signal in `__set_name__`, whose exceptions Python 3.11 wraps THEN the command ends by
-    it, and nothing is printed."""
-    code = (
-        "import os, signal, time; from xpuprof.cli import ends\n"
-        "class Named:\n"
-        "    def __set_name__(self, *_): os.kill(os.getpid(), signal.SIGINT); time.sleep(9)\n"
-        "with ends.guarded():\n"
-        "    class Made: member = Named()\n"
+        f"    {use}\n"
         "    time.sleep(60)\n"
     )
     done = run([sys.executable, "-c", code])

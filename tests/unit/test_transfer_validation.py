@@ -506,7 +506,7 @@ def test_a_rank_that_is_not_there_is_missing() -> None:
         selected_regions(selection, job(0))
     result = validate(selection, job(0), allow_missing=True)
     assert result.selection.covered == pytest.approx(6 / 10)
-    # Of the profiled job: the missing rank's exit is like the other's.
+    # The projection covers both ranks: rank 0's exit also stands for rank 1's.
     assert result.projected.value == pytest.approx(7.0 * 8 / 5 + 0.5 * 2)
 
 

@@ -63,7 +63,7 @@ class SliceTimes:
 
 
 def _shares_of_medians(repeats: int) -> F64:
-    """Of all choices of three of the repeats, the share whose median is the repeat of each rank,
-    float64[repeats]: one of the three is below it, one above."""
+    """Share of the subsets of three repeats whose median is the repeat of each rank,
+    float64[repeats]: one of the three ranks lower, one higher."""
     below = np.arange(repeats)
     return below * below[::-1] / max(math.comb(repeats, ENOUGH_FOR_MEDIAN), 1)

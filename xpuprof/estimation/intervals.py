@@ -156,7 +156,8 @@ def estimate_part(
     if (inside < 0).all():
         return Estimate(0.0, None, None, None, "no interval: none of its slices is covered")
     others = np.ones(len(own), dtype=bool)
-    others[[r.slice - rows.start for r in selection.representatives if _within(r.slice, rows)]] = 0
+    chosen = _rows(selection)
+    others[chosen[(chosen >= rows.start) & (chosen < rows.stop)] - rows.start] = False
     covered = others & (inside >= 0)
     part = np.bincount(inside[covered], minlength=len(selection.sizes)).astype(np.float64)
     scale = float(others.sum() / covered.sum()) if covered.any() else 0.0
@@ -212,13 +213,14 @@ def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDEN
     intervals, which also includes disturbances that have so far hit other slices.
     """
     totals = times.sum(axis=1)
-    errors = times[:, _rows(selection)] @ _multipliers(selection) / totals - 1.0
+    projected = times[:, _rows(selection)] @ _multipliers(selection)
+    errors = projected / totals - 1.0
     runs = len(errors)
     quantile = student(confidence, runs - 1) * math.sqrt(1.0 + 1.0 / runs)
     seen = abs(float(errors.mean())) + quantile * float(errors.std(ddof=1))
     halves = [
-        _known_spread(selection, by_cluster(selection, run), project(selection, run), confidence)[0]
-        for run in times
+        _known_spread(selection, by_cluster(selection, run), value, confidence)[0]
+        for run, value in zip(times, projected.tolist(), strict=True)
     ]
     return max(seen, float(np.mean(halves / totals)))
 
@@ -235,10 +237,9 @@ def cluster_means(
     like their sum, and not like the worst of them.
     """
     measured = values[_rows(selection)]
-    clusters = int(selection.labels.max()) + 1
-    owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
-    stands_for = np.bincount(owner, multiplier, clusters)
-    mean = np.bincount(owner, multiplier * measured, clusters) / np.maximum(stands_for, 1e-300)
+    owner, stands_for = [r.cluster for r in selection.representatives], _stands_for(selection)
+    projected = np.bincount(owner, _multipliers(selection) * measured, len(stands_for))
+    mean = projected / np.maximum(stands_for, 1e-300)
     rng = np.random.default_rng(selection.seed)
     drawn = np.repeat(mean[:, np.newaxis], MEANS, axis=1)
     if selection.design.no_interval:
@@ -312,10 +313,6 @@ def _floor(measured: F64) -> float:
     """Lower bound of a whole with the parts `measured`: their sum, or none for a metric with
     negative values."""
     return -math.inf if (measured < 0.0).any() else float(measured.sum())
-
-
-def _within(number: int, rows: slice) -> bool:
-    return bool(rows.start <= number < rows.stop)
 
 
 def _rows(selection: Selection) -> I64:
@@ -419,6 +416,7 @@ def _mean_of_others(selection: Selection, mean: F64) -> F64:
     """What each cluster's unmeasured slices cost on average, float64[clusters]: a representative
     stands for itself and for as many others as its multiplier tells. `mean`: float64[slices]."""
     owner, multiplier = [r.cluster for r in selection.representatives], _multipliers(selection)
+    # Above 0, so that a cluster whose representatives stand for themselves alone has a mean, too.
     others, measured = np.maximum(multiplier - 1.0, 1e-9), mean[_rows(selection)]
     stands_for = np.bincount(owner, others, len(selection.sizes))
     projected = np.bincount(owner, others * measured, len(selection.sizes))

@@ -94,8 +94,8 @@ class DistributedSlices:
         """All processes read into this process."""
         processes = [source.process() for source in self.sources]
         table = slices_of(processes)
-        profile = from_processes(table, processes, self.times, self.name)
-        return replace(profile, timed=self.timed)
+        profile = from_processes(table, processes, name=self.name)
+        return replace(profile, times=self.times, timed=self.timed)
 
 
 def _markers(source: Source, rows: I64) -> list[Marker]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters that runtimes keep for each work-item.
+// Counters and kernel bodies that a runtime has to take as different for each work-item.
 #pragma once
 
 #include <vector>

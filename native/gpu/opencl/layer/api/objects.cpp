@@ -143,7 +143,6 @@ static cl_command_queue create_known(cl_context context, cl_device_id device,
     quietly([&] {
       auto asked = hide ? flags | CL_QUEUE_PROFILING_ENABLE : flags;
       auto queue = new_queue(handle, context, device, asked);
-      queue->hide_profiling = hide;
       note_hiding(handle, hide);
       queue->properties = given;
     });
@@ -208,11 +207,12 @@ static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_in
                                      size_t room, void *value, size_t *size) {
   Api api;
   auto entry = queues.find(queue);
-  if (entry && entry->hide_profiling && name == CL_QUEUE_PROPERTIES_ARRAY)
+  const bool hides = entry && hides_profiling(queue);
+  if (hides && name == CL_QUEUE_PROPERTIES_ARRAY)
     return answer(entry->properties.data(), entry->properties.size() * sizeof(cl_queue_properties),
                   room, value, size);
   cl_int error = next.clGetCommandQueueInfo(queue, name, room, value, size);
-  if (error == CL_SUCCESS && entry && entry->hide_profiling && value && name == CL_QUEUE_PROPERTIES)
+  if (error == CL_SUCCESS && hides && value && name == CL_QUEUE_PROPERTIES)
     *static_cast<cl_command_queue_properties *>(value) &= ~CL_QUEUE_PROFILING_ENABLE;
   return error;
 }

@@ -61,7 +61,6 @@ struct Queue {
   uint32_t index;  // dense, in order of creation
   bool in_order = true;
   bool profiling = false;                       // device stamps are available
-  bool hide_profiling = false;                  // we enabled profiling; hidden from the application
   std::vector<cl_queue_properties> properties;  // as the application gave them
 };
 
