@@ -202,6 +202,20 @@ def test_a_launching_thread_that_is_cancelled(tmp_path: Path, way: str) -> None:
     assert ran.done.returncode == 7
 
 
+@pytest.mark.parametrize("way", ["async", "sync", "profile"])
+def test_a_kernel_that_a_callback_enqueues(runtime: str, tmp_path: Path, way: str) -> None:
+    """GIVEN an event callback that launches a kernel for the first time, so that its counted kernel
+    is built there THEN it runs, as natively, and is counted."""
+    program = opencl_program("enqueued_in_callback", tmp_path)
+    extra = {RUNTIME_ENV: runtime}
+    mode = "profile" if way == "profile" else "time"
+    ran = layered([program], tmp_path / "p", mode, way if mode == "time" else "async", extra)
+    assert ran.done.stdout == natively([program], extra).done.stdout
+    assert ran.done.returncode == 0
+    if mode == "profile":
+        assert ran.process.launches["reason"].tolist() == ["", ""]
+
+
 def test_a_launch_that_fails(runtime: str, tmp_path: Path) -> None:
     """GIVEN a launch that waits for an event which fails THEN it has no counts and the reason, and
     no time on the device. Intel's runtime calls it complete, but does not stamp its start."""

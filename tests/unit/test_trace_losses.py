@@ -11,8 +11,10 @@ from click.testing import CliRunner, Result
 
 from tests.support import traces
 from xpuprof.cli import cli
+from xpuprof.launch.finish import finish
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.run import Run
+from xpuprof.trace.sums import NOT_READ
 
 
 def invoke(*arguments: str) -> Result:
@@ -47,6 +49,20 @@ def test_a_process_without_a_stream_makes_the_run_partial(run: Path) -> None:
     assert opened.status == "partial"
     assert opened.reason.startswith("profile/h-77 has no stream, so what it recorded is lost")
     assert "profile/h-77 has no stream" in invoke("check", str(run)).output
+
+
+def test_counts_that_could_not_be_read_make_the_run_partial(tmp_path: Path) -> None:
+    """GIVEN a launch that ended well and whose counts are lost WHEN the run is finished THEN it is
+    partial, and says so; one that failed has no counts, and the run is complete."""
+    for reason, told in ((NOT_READ, "the counts of 1 launch in process h-77"), ("it failed", "")):
+        lost = [
+            traces.uncounted(2, reason) if record == traces.launch_grid(2, 0) else record
+            for record in traces.events()
+        ]
+        path = traces.write_run(tmp_path / reason, lost, traces.cpu())
+        ended = finish(traces.resume(path), path)
+        assert ended.status == ("partial" if told else "complete")
+        assert ended.reason.startswith(told) and bool(ended.reason) == bool(told)
 
 
 def test_lines_that_processes_left_are_told(run: Path) -> None:

@@ -20,8 +20,8 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
 
     A run is partial when a signal ended an execution, an execution ended differently from the
     first or launched nothing where that did, a process left a stream unclosed, an engine or tool
-    failed, the window never opened, or the signal `stop` asked us to end before all executions were
-    done.
+    failed or lost counts, the window never opened, or the signal `stop` asked us to end before all
+    executions were done.
     """
     try:
         run = writer.opened()
@@ -32,7 +32,7 @@ def finish(writer: RunWriter, folder: Path, stop: int | None = None, reason: str
                 reason = no_process(run, execution) or _silence(execution)
             reason = reason or _other_ending(run, executions[0], execution)
             for process in execution.processes:
-                reason = reason or _failure(execution, process)
+                reason = reason or _failure(execution, process) or _unread(execution, process)
             reason = reason or _unclosed(execution) or never_opened(execution.processes)
             reason = reason or none_chosen(execution) or no_process(run, execution)
             reason = reason or launched_nothing(executions[0], execution)
@@ -88,6 +88,16 @@ def _failure(execution: Execution, process: Process) -> str:
         if why := process.meta.get(key):
             return f"{what} {name} failed in process {process.name} of {execution.name}: {why}"
     return ""
+
+
+def _unread(execution: Execution, process: Process) -> str:
+    """A sentence if counts of ended kernels are lost, which may tell of worse; else empty."""
+    if not (lost := process.sums.not_read):
+        return ""
+    return (
+        f"the counts of {lost:,} {'launches' if lost > 1 else 'launch'} in process {process.name} "
+        f"of {execution.name} could not be read; check the program's results"
+    )
 
 
 def no_process(run: Run, execution: Execution) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import reduce
 from typing import Any
 
-NOT_READ = "the process ended before the counts were read"
+ENDED = "the process ended before the counts were read"
+NOT_READ = "its counts could not be read"
+"""The engines' words for a kernel that ended without counts that fit it."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,16 @@ class Sums:
         return sum(sums.instructions for sums in self.kernels.values())
 
     @property
+    def not_read(self) -> int:
+        """Launches whose counts are lost though they ended well."""
+        return self.reasons.get(NOT_READ, 0)
+
+    @property
     def uninstrumented(self) -> dict[str, int]:
         """Launches that should have been instrumented but were not, by reason, most frequent
         first."""
         rows = sorted(self.reasons.items(), key=lambda row: -row[1])
-        return {reason or NOT_READ: number for reason, number in rows}
+        return {reason or ENDED: number for reason, number in rows}
 
     def kernels_by_share(self) -> list[tuple[str, KernelSums, float]]:
         """Name, sums and share of the device's instructions, by share, then by calls."""

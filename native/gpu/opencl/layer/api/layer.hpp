@@ -31,11 +31,23 @@ struct Api {
 };
 
 // Brackets every call of the device runtime back into user code.
-struct Callback {
-  Callback() { xpu_callback_enter(); }
-  ~Callback() { xpu_callback_leave(); }
+class Callback {
+ public:
+  Callback() {
+    running_++;
+    xpu_callback_enter();
+  }
+  ~Callback() {
+    xpu_callback_leave();
+    running_--;
+  }
   Callback(const Callback &) = delete;
   Callback &operator=(const Callback &) = delete;
+  // Whether the runtime waits for this thread's user code to return.
+  static bool is_running() { return running_; }
+
+ private:
+  static inline thread_local unsigned running_;
 };
 
 // A call that the trace has as a host event.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/runtimes.hpp"
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <sstream>
 
 #include "api/natively.hpp"
@@ -174,8 +177,38 @@ static std::string telling_log_line(cl_program program, const Device &device) {
   return "";
 }
 
-static std::string build(cl_context context, const Device &device, const std::string &module,
-                         bool il, const std::string &options, cl_program *program) {
+// The program's signal handlers run on its own threads only.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked &) = delete;
+  SignalsBlocked &operator=(const SignalsBlocked &) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// After a build in one of its callbacks, Intel's runtime (seen: 2026.2) executes nothing that the
+// callback enqueues, and calls it complete. It does after a build on another thread.
+template <class Work>
+static auto apart_from_callbacks(Work &&work) {
+  if (!Callback::is_running()) return work();
+  SignalsBlocked blocked;
+  return std::async(std::launch::async,
+                    [&] {
+                      Api api;
+                      return work();
+                    })
+      .get();
+}
+
+static std::string build_here(cl_context context, const Device &device, const std::string &module,
+                              bool il, const std::string &options, cl_program *program) {
   cl_int error = CL_SUCCESS;
   *program = natively(context, [&] { return load(context, device, module, il, &error); });
   if (!*program)
@@ -190,6 +223,12 @@ static std::string build(cl_context context, const Device &device, const std::st
   next.clReleaseProgram(*program);
   *program = nullptr;
   return reason;
+}
+
+static std::string build(cl_context context, const Device &device, const std::string &module,
+                         bool il, const std::string &options, cl_program *program) {
+  return apart_from_callbacks(
+      [&] { return build_here(context, device, module, il, options, program); });
 }
 
 std::string build_module(cl_context context, const Device &device, const std::string &module,
