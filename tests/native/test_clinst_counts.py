@@ -399,13 +399,20 @@ def native(device: Any) -> Any:
 LITTLE = ["1 word", "0 words"]  # local memory per work-item; none: atomic additions
 
 
-@pytest.fixture(scope="module", params=["source", "bitcode", "spirv", "through spirv", *LITTLE])
+FORMS = ["source", "bitcode", "spirv", "through spirv"]
+
+
+@pytest.fixture(scope="module", params=[*FORMS, *LITTLE, "in memory"])
 def instrumented(
     request: pytest.FixtureRequest, device: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Any:
-    """The kernels from each form of input; one also as SPIR-V, and with little local memory."""
+    """The kernels from each form of input; one also as SPIR-V, with little local memory, and with
+    counters in memory."""
     folder = tmp_path_factory.mktemp("clinst")
     source = KERNELS
+    if request.param == "in memory":
+        made = instrument(source, folder, "--device", "most_in_registers=0")
+        return made, device.build_module(made.module), 4
     if request.param in LITTLE:
         made = instrument(source, folder, "--device", f"local_words={request.param[0]}")
         return made, device.build_module(made.module), 2

@@ -217,15 +217,17 @@ class Tree:
 
 
 @pytest.mark.parametrize("barriers", [False, True])
-def test_every_place_is_counted_exactly(tmp_path: Path, barriers: bool) -> None:
-    """GIVEN random kernels THEN each marked place's per-warp counts are those of a block."""
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_every_place_is_counted_exactly(tmp_path: Path, barriers: bool, in_memory: bool) -> None:
+    """GIVEN random kernels WHEN their counters are registers, or in memory THEN each marked place's
+    per-warp counts are those of a block."""
     device = Device()
     first = int(os.environ.get("XPUPROF_RANDOM_SEED", "0"))
     seeds = [*range(first, first + KERNELS), *([SEEN_WRONG] if barriers else [])]
     trees = {f"k{seed}": Tree(seed, barriers) for seed in seeds}
     source = tmp_path / "random.cl"
     source.write_text("\n".join(tree.source(name) for name, tree in trees.items()))
-    made = instrument(source, tmp_path)
+    made = instrument(source, tmp_path, *(["--device", "most_in_registers=0"] * in_memory))
     built = device.build_module(made.module)
     data = np.random.default_rng(first).integers(0, 9, 64, np.int32)
     size, local, n = 96, 48, 4

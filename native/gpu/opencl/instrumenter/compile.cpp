@@ -86,6 +86,8 @@ Warps warps_of(const llvm::Function &kernel, const Request &request,
     unsigned most = std::strtoul(words->second.c_str(), nullptr, 10);
     warps.local_words = std::min(warps.local_words, most);
   }
+  if (auto most = request.device.find("most_in_registers"); most != request.device.end())
+    warps.most_in_registers = std::strtoul(most->second.c_str(), nullptr, 10);
   return warps;
 }
 

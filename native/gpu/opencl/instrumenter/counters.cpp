@@ -10,6 +10,7 @@
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/Transforms/Utils/PromoteMemToReg.h>
 
@@ -18,12 +19,14 @@
 #include "analytic_counts.h"
 #include "exit.h"
 #include "flow.h"
+#include "in_memory.h"
 #include "mix.h"
 #include "multiples.h"
 #include "narrow.h"
 #include "signature.h"
 #include "trip_counts.h"
 #include "varying.h"
+#include "versions.h"
 
 namespace clinst {
 namespace {
@@ -135,6 +138,17 @@ Slot make_slot(llvm::IRBuilder<> &builder, const Fields &fields) {
   return {value, fields.bits, fields.probes};
 }
 
+// Erases the counters that are registers.
+void drop_counters(llvm::Function &function) {
+  std::vector<llvm::Instruction *> counters;
+  for (llvm::Instruction &instruction : llvm::instructions(function)) {
+    if (starts_with(instruction.getName(), kCounterName)) counters.push_back(&instruction);
+  }
+  for (llvm::Instruction *counter : counters)
+    counter->replaceAllUsesWith(llvm::PoisonValue::get(counter->getType()));
+  for (llvm::Instruction *counter : counters) counter->eraseFromParent();
+}
+
 }  // namespace
 
 Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager &analyses,
@@ -185,7 +199,9 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
   const size_t n_counted = fields.size();
   for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
-  kernel.scratch_probes = warps.reduce ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
+  const bool in_memory = kernel.n_probes > warps.most_in_registers;
+  kernel.scratch_probes =
+      warps.reduce || in_memory ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
 
   analyses.clear(original, original.getName());
   result.function = add_arguments(original, kernel.scratch_probes > 0);
@@ -196,9 +212,12 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     slots.push_back(make_slot(builder, one));
     slots.back().varies = llvm::any_of(one.probes, [&](uint32_t p) { return varying.count(p); });
   }
+  std::vector<BasicBlock *> places(kernel.n_probes);
   for (const Slot &slot : slots) {
     for (size_t field = 0; field < slot.probes.size(); field++) {
-      builder.SetInsertPoint(place_on(edges[plan.probes[slot.probes[field]]]));
+      const uint32_t probe = slot.probes[field];
+      builder.SetInsertPoint(place_on(edges[plan.probes[probe]]));
+      places[probe] = builder.GetInsertBlock();
       auto *type = slot.value->getAllocatedType();
       auto *one = llvm::ConstantInt::get(type, 1ull << (field * warps.field_bits()));
       auto *sum = builder.CreateAdd(builder.CreateLoad(type, slot.value), one, kCounterName);
@@ -213,6 +232,12 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   llvm::PromoteMemToReg(counters, dominators);
   analyses.invalidate(function, llvm::PreservedAnalyses::none());
   find_analytic_counts(observer, slots, warps, analyses, &kernel);
+  if (in_memory) {
+    stop_observing(observer);
+    drop_counters(function);
+    count_in_memory(function, std::move(places), warps);
+    return result;
+  }
   hoist_trip_counts(function, analyses);
   for (size_t s = 0; observer && s < slots.size(); s++) {
     slots[s].result = observer->getArgOperand(s);

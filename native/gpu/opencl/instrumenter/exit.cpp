@@ -206,16 +206,6 @@ class AtomicExit : ExitCode {
   }
 
  private:
-  Value *own_warp() {
-    if (!warps_.sub_groups) {
-      return b_.CreateUDiv(linear("get_local_id", "get_local_size"), number(warps_.size));
-    }
-    Value *row = b_.CreateAdd(query("get_local_id", 1),
-                              b_.CreateMul(query("get_local_size", 1), query("get_local_id", 2)));
-    return b_.CreateAdd(b_.CreateMul(row, warps_a_row(items_a_row("get_local_size"))),
-                        b_.CreateUDiv(query("get_local_id", 0), number(warps_.size)));
-  }
-
   // In two halves with carry: every device has 32-bit addition.
   void add(Value *index, Value *count) {
     Value *low = b_.CreateTrunc(count, b_.getInt32Ty());

@@ -69,6 +69,16 @@ Value *ExitCode::counters_of_group() {
                       number(CLINST_HEADER_WORDS));
 }
 
+Value *ExitCode::own_warp() {
+  if (!warps_.sub_groups) {
+    return b_.CreateUDiv(linear("get_local_id", "get_local_size"), number(warps_.size));
+  }
+  Value *row = b_.CreateAdd(query("get_local_id", 1),
+                            b_.CreateMul(query("get_local_size", 1), query("get_local_id", 2)));
+  return b_.CreateAdd(b_.CreateMul(row, warps_a_row(items_a_row("get_local_size"))),
+                      b_.CreateUDiv(query("get_local_id", 0), number(warps_.size)));
+}
+
 void ExitCode::barrier(uint32_t fence) {
   call_together("_Z7barrierj", b_.getVoidTy(), {b_.getInt32(fence)});
 }

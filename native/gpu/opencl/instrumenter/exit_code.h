@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of both ways of summing a warp's counters.
+// Building blocks of the ways of summing a warp's counters.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -15,11 +15,11 @@ namespace clinst {
 
 enum Fence : uint32_t { kLocalFence = 1, kGlobalFence = 2 };  // CLK_LOCAL_MEM_FENCE and so on
 
-// Builds code at the kernel's one return.
+// Builds code before an instruction, usually the kernel's one return.
 class ExitCode {
  public:
-  ExitCode(llvm::Function &function, llvm::ReturnInst *end, uint32_t n_probes, const Warps &warps)
-      : function_(function), b_(end), n_probes_(n_probes), warps_(warps) {}
+  ExitCode(llvm::Function &function, llvm::Instruction *at, uint32_t n_probes, const Warps &warps)
+      : function_(function), b_(at), n_probes_(n_probes), warps_(warps) {}
 
  protected:
   using Value = llvm::Value;
@@ -42,6 +42,7 @@ class ExitCode {
   Value *warps_a_row(Value *items);
   Value *full_warps();         // of a group not truncated by the edge of the launch
   Value *counters_of_group();  // index of the first
+  Value *own_warp();           // within its group
 
   void barrier(uint32_t fence);
   // One dimension after the other: a runtime's loops over the work-items then collapse to their

@@ -8,8 +8,10 @@
  * endian_little and image_support of clGetDeviceInfo; cwd, the application's working directory, for
  * relative -I; sub_group_sizes, "kernel:size kernel:size ...": the device's sub-groups are the
  * warps, of these sizes; local_words, how many words of local memory a work-item may have for its
- * counters; contracts: the device takes SPV_INTEL_fp_fast_math_mode. A request has one part for
- * clBuildProgram, and one for each program that clLinkProgram links.
+ * counters; most_in_registers: a kernel with more probes counts in memory, for devices that run the
+ * work-items of a group one after the other on one thread; contracts: the device takes
+ * SPV_INTEL_fp_fast_math_mode. A request has one part for clBuildProgram, and one for each program
+ * that clLinkProgram links.
  *
  * For a kernel with nodes (analytic counts) the counting kernel need not run: probe p of a
  * work-item is the field of outputs[p].

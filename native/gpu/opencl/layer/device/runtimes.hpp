@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that differs between device runtimes, in one place. Decisions depend on what a device
-// reports, not on its name or version, except for two facts that Intel's does not report.
+// reports, not on its name or version, except for what Intel's and PoCL's do not report.
 #ifndef XPUPROF_OPENCL_RUNTIMES_HPP
 #define XPUPROF_OPENCL_RUNTIMES_HPP
 
