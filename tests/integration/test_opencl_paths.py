@@ -216,6 +216,22 @@ def test_a_kernel_that_a_callback_enqueues(runtime: str, tmp_path: Path, way: st
         assert ran.process.launches["reason"].tolist() == ["", ""]
 
 
+@pytest.mark.parametrize("way", ["shared", "native"])
+def test_a_kernel_that_waits_for_the_host(runtime: str, tmp_path: Path, way: str) -> None:
+    """GIVEN a kernel that waits for what the host does after its launch WHEN the timer waits for
+    each kernel THEN it gives up, the kernel runs as natively, and the run says so."""
+    program = opencl_program("waits_for_host", tmp_path)
+    extra = {RUNTIME_ENV: runtime}
+    alone = natively([program, way], extra).done
+    if alone.returncode == 77:
+        pytest.skip("the device has no memory that both access meanwhile")
+    ran = layered([program, way], tmp_path / "p", "time", "sync", extra)
+    assert (alone.returncode, alone.stdout) == (0, b"1 6\n")
+    assert (ran.done.returncode, ran.done.stdout) == (0, b"1 6\n")
+    assert ran.process.meta["not_in_sync"] == "1"
+    assert len(ran.process.launches) == 1
+
+
 def test_a_launch_that_fails(runtime: str, tmp_path: Path) -> None:
     """GIVEN a launch that waits for an event which fails THEN it has no counts and the reason, and
     no time on the device. Intel's runtime calls it complete, but does not stamp its start."""

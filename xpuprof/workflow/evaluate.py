@@ -197,4 +197,15 @@ def doubts(run: Run, totals: Sequence[float]) -> tuple[str, ...]:
     partial = [f"the run is {run.status}: {run.reason}"] if run.reason else []
     codes = [execution.record.exit_code or 0 for execution in run.executions[:1]]
     ended = [sentence for code in codes for sentence in exit_doubts(code)]
-    return (*partial, *ended, *disturbed(totals))
+    return (*partial, *ended, *_not_in_sync(run), *disturbed(totals))
+
+
+def _not_in_sync(run: Run) -> list[str]:
+    """A sentence if `--timer sync` gave up waiting for kernels."""
+    executions = (process for execution in run.executions for process in execution.processes)
+    if not any("not_in_sync" in process.meta for process in executions):
+        return []
+    return [
+        "a kernel waited for the program, so --timer sync waited for it and the kernels after it "
+        "only briefly; use --timer async"
+    ]

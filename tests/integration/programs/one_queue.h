@@ -2,7 +2,9 @@
 /* One queue of the first device, and the kernels of one source. An error ends the program. */
 #ifndef ONE_QUEUE_H
 #define ONE_QUEUE_H
+#ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
+#endif
 #include <CL/cl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -135,6 +135,7 @@ cl_int CL_API_CALL enqueue_native(cl_command_queue queue, NativeKernel function,
                                   const void **places, cl_uint n_wait, const cl_event *wait,
                                   cl_event *event) {
   Api api;
+  native_kernels_enqueued = true;
   std::vector<NativeHead> copy;
   std::vector<const void *> moved;
   bool good =

@@ -239,6 +239,8 @@ bool user_events_unfired() {
   return !unfired.empty();
 }
 
+std::atomic<bool> native_kernels_enqueued;
+
 static void fired(cl_event event) {
   std::lock_guard<std::mutex> guard(user_event_lock);
   unfired.erase(event);

@@ -7,6 +7,7 @@
 #ifndef XPUPROF_OPENCL_OBJECTS_HPP
 #define XPUPROF_OPENCL_OBJECTS_HPP
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -161,6 +162,9 @@ cl_command_queue create_queue_with(decltype(&clCreateCommandQueueWithProperties)
 
 // User events that the application has not completed yet: a command may wait for one forever.
 bool user_events_unfired();
+
+// Functions of the application are among the commands: they may wait for it, too.
+extern std::atomic<bool> native_kernels_enqueued;
 
 }  // namespace layer
 #endif

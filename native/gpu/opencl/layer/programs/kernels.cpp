@@ -154,10 +154,13 @@ static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t s
   return error;
 }
 
+// A timer that waits for each kernel asks whether it may share memory with the host.
+static bool keeps_pointers() { return settings.mode != Mode::time_async; }
+
 static cl_int CL_API_CALL set_svm_pointer(cl_kernel kernel, cl_uint index, const void *pointer) {
   Api api;
   cl_int error = next.clSetKernelArgSVMPointer(kernel, index, pointer);
-  if (error == CL_SUCCESS && settings.mode == Mode::profile)
+  if (error == CL_SUCCESS && keeps_pointers())
     quietly([&] {
       Argument argument;
       argument.kind = Argument::svm;
@@ -170,7 +173,7 @@ static cl_int CL_API_CALL set_svm_pointer(cl_kernel kernel, cl_uint index, const
 cl_int set_usm_pointer(SetUsmPointer native, cl_kernel kernel, cl_uint index, const void *pointer) {
   Api api;
   cl_int error = native(kernel, index, pointer);
-  if (error == CL_SUCCESS && settings.mode == Mode::profile)
+  if (error == CL_SUCCESS && keeps_pointers())
     quietly([&] {
       Argument argument;
       argument.kind = Argument::usm;
@@ -184,7 +187,7 @@ static cl_int CL_API_CALL set_exec_info(cl_kernel handle, cl_kernel_exec_info na
                                         const void *value) {
   Api api;
   cl_int error = next.clSetKernelExecInfo(handle, name, size, value);
-  if (error == CL_SUCCESS && settings.mode == Mode::profile)
+  if (error == CL_SUCCESS && keeps_pointers())
     quietly([&] {
       auto kernel = kernel_of(handle);
       if (!kernel) return;
