@@ -276,6 +276,41 @@ def test_headers_beside_and_by_options(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("target", "option", "value"),
+    [
+        ("bitcode", "-DX='a'", "'a'"),
+        ("spirv", "-DX='a'", "'a'"),
+        ("bitcode", '-DX="3 + 4"', "3 + 4"),
+        ("spirv", '-DX="3 + 4"', "3 + 4"),
+        ("bitcode", r"-DX=1\\2", r"1\\2"),
+        ("spirv", r"-DX=1\\2", r"1\2"),
+        ("bitcode", '-DX=1"+"2', "1 + 2"),
+        ("spirv", '-DX=1"+"2', "1+2"),
+        ("spirv", r"-DX=\"b\"", '"b"'),
+        ("spirv", r"-DX=3\ +\ 4", "3 + 4"),
+        ("spirv", r"-DX=1\2", r"1\2"),
+    ],
+)
+def test_options_are_split_as_the_runtime_does(
+    target: str, option: str, value: str, tmp_path: Path
+) -> None:
+    """GIVEN quotes and backslashes in a macro's option THEN its text is that which PoCL (bitcode)
+    and Intel's runtime (SPIR-V) give it, as `STRING(X)` shows there."""
+    text = "#define STRING_(x) #x\n#define STRING(x) STRING_(x)\nconstant char x[] = STRING(X);\n"
+    text += "kernel void k(global char *out) { out[0] = x[get_global_id(0)]; }"
+    made = []
+    for name, program, options in (
+        ("option", text, option),
+        ("define", f"#define X {value}\n{text}", ""),
+    ):
+        (tmp_path / name).mkdir()
+        done = compiled(tmp_path / name, program, "--to", target, "--options", options)
+        assert done.returncode == 0, done.stderr
+        made.append((tmp_path / name / "out").read_bytes())
+    assert made[0] == made[1]
+
+
 # Clang makes funnel shifts of rotations; the loop's trip count is a frozen minimum.
 ROTATIONS = """
 kernel void rotations(global const int *in, global int *out) {

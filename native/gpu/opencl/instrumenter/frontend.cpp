@@ -42,6 +42,14 @@ std::string device_value(const Request &request, const std::string &key,
   return found == request.device.end() ? otherwise : found->second;
 }
 
+// PoCL alone takes bitcode.
+bool is_pocl(const Request &request) { return request.output == CLINST_TO_BITCODE; }
+
+// Whether a backslash before it is left out; '\0' is the end of the options.
+bool is_escaped(char c) {
+  return c && (c == '"' || c == '\\' || std::isspace(static_cast<unsigned char>(c)));
+}
+
 // The features of the device, so that #ifdef in the program decides as natively.
 void add_device(std::vector<std::string> &arguments, const Request &request, int version) {
   auto found = request.device.find("extensions");
@@ -170,7 +178,7 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   add_device(arguments, request, version);
   const std::string folder = device_value(request, "cwd", "");
   if (!folder.empty()) arguments.insert(arguments.end(), {"-working-directory", folder});
-  for (const std::string &option : split_options(part.options)) {
+  for (const std::string &option : split_options(request, part.options)) {
     // Our optimisation level is part of the definition of a block: the same for every run.
     if (version > 300 && option.rfind("-cl-std=", 0) == 0) continue;
     if (option == "-cl-opt-disable" || option.rfind("-O", 0) == 0) continue;
@@ -225,26 +233,29 @@ std::unique_ptr<llvm::Module> read_spirv(llvm::LLVMContext &context, const Part 
 
 }  // namespace
 
-std::vector<std::string> split_options(const std::string &options) {
+std::vector<std::string> split_options(const Request &request, const std::string &options) {
+  const bool pocl = is_pocl(request);
   std::vector<std::string> words;
   std::string word;
   bool open = false;  // a word has begun, if only with an empty pair of quotes
-  char quote = 0;
+  bool quoted = false;
   for (size_t at = 0; at < options.size(); at++) {
     char c = options[at];
-    if (c == '\\' && at + 1 < options.size() && quote != '\'') {
-      word += options[++at];
-      open = true;
-    } else if (quote ? c == quote : c == '"' || c == '\'') {
-      quote = quote ? 0 : c;
-      open = true;
-    } else if (!quote && std::isspace(static_cast<unsigned char>(c))) {
+    bool blank = std::isspace(static_cast<unsigned char>(c));
+    if (blank && !quoted) {
       if (open) words.push_back(std::move(word));
       word.clear();
       open = false;
+      continue;
+    }
+    open = true;
+    if (c == '"') {
+      quoted = !quoted;
+      if (pocl) word += ' ';
+    } else if (!pocl && c == '\\' && is_escaped(options[at + 1])) {
+      word += options[++at];
     } else {
       word += c;
-      open = true;
     }
   }
   if (open) words.push_back(std::move(word));
@@ -252,11 +263,10 @@ std::vector<std::string> split_options(const std::string &options) {
 }
 
 int language_version(const Request &request, const Part &part) {
-  // The specification's default is OpenCL C 1.2. PoCL, which alone takes bitcode, compiles as
-  // OpenCL C 3.0 when that is the device's version.
-  bool pocl = request.output == CLINST_TO_BITCODE;
-  int version = pocl && device_value(request, "version", "") == "300" ? 300 : 120;
-  for (const std::string &option : split_options(part.options)) {
+  // The specification's default is OpenCL C 1.2. PoCL compiles as OpenCL C 3.0 when that is the
+  // device's version.
+  int version = is_pocl(request) && device_value(request, "version", "") == "300" ? 300 : 120;
+  for (const std::string &option : split_options(request, part.options)) {
     int major = 0, minor = 0;
     if (sscanf(option.c_str(), "-cl-std=CL%d.%d", &major, &minor) == 2) {
       version = 100 * major + 10 * minor;

@@ -29,7 +29,7 @@ std::string without_includes(const std::string &options) {
     }
     at = options.find_first_not_of(' ', at + 2);
     if (at == std::string::npos) break;
-    char quote = options[at] == '"' || options[at] == '\'' ? options[at] : ' ';
+    char quote = options[at] == '"' ? '"' : ' ';
     at = options.find(quote, at + 1);
     if (at == std::string::npos) break;
     at++;
