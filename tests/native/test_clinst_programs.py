@@ -300,12 +300,12 @@ def test_options_are_split_as_the_runtime_does(
     text = "#define STRING_(x) #x\n#define STRING(x) STRING_(x)\nconstant char x[] = STRING(X);\n"
     text += "kernel void k(global char *out) { out[0] = x[get_global_id(0)]; }"
     made = []
-    for name, program, options in (
+    for name, source, options in (
         ("option", text, option),
         ("define", f"#define X {value}\n{text}", ""),
     ):
         (tmp_path / name).mkdir()
-        done = compiled(tmp_path / name, program, "--to", target, "--options", options)
+        done = compiled(tmp_path / name, source, "--to", target, "--options", options)
         assert done.returncode == 0, done.stderr
         made.append((tmp_path / name / "out").read_bytes())
     assert made[0] == made[1]

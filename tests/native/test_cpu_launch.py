@@ -65,6 +65,24 @@ def test_a_script_that_executes_its_interpreter(engine: CpuEngine, tmp_path: Pat
     assert (done.returncode, done.stdout) == (4, "here\n")
 
 
+def test_a_script_whose_interpreter_is_a_script(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN scripts that interpret scripts, started by the user and by a program THEN each gets
+    the words that the kernel gives it."""
+    for name, line in {
+        "shim": "/bin/echo",
+        "tool": "./shim  of the shim ",
+        "app": "./tool",
+    }.items():
+        (tmp_path / name).write_text(f"#! {line}\n")
+        (tmp_path / name).chmod(0o755)
+    words = "./shim of the shim ./tool ./app 1  2\n"
+    for program in (["./app", "1 ", "2"], ["/bin/sh", "-c", "./app '1 ' 2"]):
+        alone = run_text(program, cwd=tmp_path)
+        line, environment = command(engine, program, tmp_path / "p")
+        done = run_text(line, environment=environment, cwd=tmp_path)
+        assert (done.stdout, done.stderr) == (alone.stdout, "") == (words, "")
+
+
 def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
     """THEN the signal ends the program each time, however its other threads take their leave."""
     program = build("cpu_endings")

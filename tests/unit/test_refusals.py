@@ -165,6 +165,9 @@ CHROME = "export R -o out.json --format chrome"
         ("import binary --format csv -o I", "binary is not text; name a table (CSV or Parquet)"),
         ("estimate bare --results file", "make a selection with `xpuprof select bare`"),
         ("run -- ./lost", "./lost needs /no/such, which does not exist; correct its #! line"),
+        ("run -- ./shim", "./lost needs /no/such, which does not exist; correct its #! line"),
+        ("run -- ./itself", "./itself needs more than 5 interpreters; correct its #! line"),
+        ("run -- ./nothing", "./nothing is neither a program nor a script with a #! line"),
         (f"{CHROME} --warmup 3", "--warmup is for accelsim, gpgpusim, looppoint and pinpoints"),
         (f"{NVBIT} --image-base 0x1000", "--image-base is for looppoint and pinpoints"),
         (f"{NVBIT} --kernelslist file", "--kernelslist is for accelsim"),
@@ -180,8 +183,10 @@ def test_what_a_command_cannot_use(
     """One sentence with the remedy; nothing is created."""
     (here / "empty").touch()
     (here / "binary").write_bytes(b"\x81,\xfe\x00,\x1b[2J\n" * 9)
-    (here / "lost").write_text("#!/no/such -x\n")
-    (here / "lost").chmod(0o755)
+    scripts = {"lost": "/no/such -x", "shim": "./lost\t-x", "itself": "./itself", "nothing": " "}
+    for name, line_of_it in scripts.items():
+        (here / name).write_text(f"#!{line_of_it}\n")
+        (here / name).chmod(0o755)
     create_run(here / "bare", argv=["./app"]).finish("complete", "")
     (here / "moved.json").write_bytes((here / "R/selection.json").read_bytes())
     (here / "cut.json").write_bytes((here / "R/selection.json").read_bytes()[:300])

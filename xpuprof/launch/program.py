@@ -13,6 +13,7 @@ from xpuprof.errors import UsageError
 
 LONGEST_LINE = 256
 """Bytes of a script's first line that Linux reads."""
+_MOST_SCRIPTS = 5  # that interpret one another (Linux, fs/exec.c)
 _SHELL = re.compile(r"[|&;<>()$`*?]")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
@@ -62,16 +63,32 @@ def _not_found(command: Sequence[str]) -> str:
 
 
 def _check_format(path: str) -> None:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(LONGEST_LINE)
-    except OSError:
-        return  # executable but not readable: the kernel decides
-    interpreter = os.fsdecode(b"".join(start[2:].splitlines()[:1]).strip().partition(b" ")[0])
-    if start[:2] == b"#!" and interpreter and not os.path.exists(interpreter):
-        raise UsageError(f"{path} needs {interpreter}, which does not exist; correct its #! line")
-    if start[:2] != b"#!" and start[:4] != b"\x7fELF":
-        raise UsageError(
-            f"{path} is neither a program nor a script with a #! line; name its interpreter first, "
-            f"as in: -- sh {shlex.quote(path)}"
-        )
+    asked = path
+    for _ in range(_MOST_SCRIPTS + 1):
+        try:
+            with open(path, "rb") as file:
+                start = file.read(LONGEST_LINE)
+        except OSError:
+            return  # executable but not readable: the kernel decides
+        if start[:4] == b"\x7fELF":
+            return
+        interpreter = _interpreter(start)
+        if not interpreter:
+            raise UsageError(
+                f"{path} is neither a program nor a script with a #! line; name its interpreter "
+                f"first, as in: -- sh {shlex.quote(path)}"
+            )
+        if not os.path.exists(interpreter):
+            raise UsageError(
+                f"{path} needs {interpreter}, which does not exist; correct its #! line"
+            )
+        path = interpreter
+    raise UsageError(f"{asked} needs more than {_MOST_SCRIPTS} interpreters; correct its #! line")
+
+
+def _interpreter(start: bytes) -> str:
+    """The interpreter in a script's first line; empty if there is none."""
+    if start[:2] != b"#!":
+        return ""
+    words = start[2:].split(b"\n")[0].strip(b" \t").replace(b"\t", b" ").split(b" ")
+    return os.fsdecode(words[0])

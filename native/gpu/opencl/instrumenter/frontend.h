@@ -21,9 +21,9 @@ struct Program {
 // Compiles or reads every part and links them. Throws Failure with the compiler's first error.
 Program load_program(llvm::LLVMContext &context, const Request &request);
 
-// `-DX -DY="a b"` split as the runtime does it, which is not as a shell does: single quotes are part
-// of a word, so `-DX='a'` is a character. PoCL makes blanks of double quotes, too, and knows no
-// escapes; elsewhere a backslash escapes a double quote, a blank or itself.
+// `-DX -DY="a b"` split as the runtime does it, which is not as a shell does: single quotes are
+// part of a word, so `-DX='a'` is a character. PoCL makes blanks of double quotes, too, and knows
+// no escapes; elsewhere a backslash escapes a double quote, a blank or itself.
 std::vector<std::string> split_options(const Request &request, const std::string &options);
 
 // 120 for OpenCL C 1.2: from the last -cl-std of the options, else the runtime's default.
