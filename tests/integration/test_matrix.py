@@ -318,6 +318,37 @@ def test_a_stopped_program_stops_us(tmp_path: Path) -> None:
     assert (out, ours.process.returncode) == (b"on\n", 0)
 
 
+STOPPED = {
+    "by its terminal as it reads": ("echo ready; read x; echo $x", b"\x1a"),
+    "by its terminal as it waits": ("echo ready; sleep 1; read x; echo $x", b"\x1a"),
+    "by itself": ("echo ready; kill -TSTP $$; read x; echo $x", b""),
+    "by itself after a handler": (
+        "trap 'echo ready' TSTP; kill -TSTP $$; trap - TSTP; kill -TSTP $$; read x; echo $x",
+        b"",
+    ),
+}
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize("mode", modes(but=("dynamorio",)))
+@pytest.mark.parametrize(("script", "key"), STOPPED.values(), ids=STOPPED)
+def test_a_stopped_job_continues(mode: str, script: str, key: bytes, tmp_path: Path) -> None:
+    """GIVEN a shell's job WHEN it is stopped and continued THEN the program goes on where it was,
+    and so do we."""
+    line = xpuprof_line(*MODES[mode], "-q", "-o", tmp_path / "run", "--", "sh", "-c", script)
+    job = 'set -m; "$@"; kill -l $?; fg >&2; echo end'
+    ours = live(["sh", "-c", job, "sh", *line], tmp_path)
+    assert ours.process.stdout is not None
+    assert ours.process.stdout.readline() == b"ready\n"
+    time.sleep(0.2)  # until it reads, or waits
+    os.write(ours.terminal, key)
+    assert ours.process.stdout.readline() == b"TSTP\n"
+    os.write(ours.terminal, b"more\n")
+    out, _ = ours.process.communicate(timeout=60)
+    os.close(ours.terminal)
+    assert out == b"more\nend\n"
+
+
 def test_a_stop_at_the_programs_end_stops_us(matrix: Path, tmp_path: Path) -> None:
     """GIVEN a signal to xpuprof alone as the program ends THEN no further execution follows, the
     command ends by the signal, and the run is partial."""

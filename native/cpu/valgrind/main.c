@@ -15,6 +15,7 @@
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "stop_signals.h"
 #include "system_call.h"
 #include "tool.h"
 #include "translations.h"
@@ -83,8 +84,9 @@ static void before_call(ThreadId tid, UInt call, UWord *arguments, UInt n) {
 }
 
 static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
-  (void)tid, (void)call, (void)arguments, (void)n;
+  (void)tid, (void)n;
   vfork_after_call(result);
+  stop_signals_after_call(call, arguments);
 }
 
 static void forked_child(ThreadId tid) {

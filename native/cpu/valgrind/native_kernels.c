@@ -17,6 +17,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "stop_signals.h"
 #include "system_call.h"
 #include "tool.h"
 
@@ -369,12 +370,12 @@ Int __wrap_vgPlain_sigaction(Int signal, const vki_sigaction_toK_t *action,
     Bool handles = ours.ksa_handler != VKI_SIG_DFL && ours.ksa_handler != VKI_SIG_IGN;
     valgrinds[signal] = handles ? (handler *)(void *)ours.ksa_handler : NULL;
     if (handles) {
-      ours.ksa_handler = (void *)on_signal;
+      ours.ksa_handler = stop_signal_is_the_kernels(signal) ? VKI_SIG_DFL : (void *)on_signal;
       ours.sa_flags |= VKI_SA_ONSTACK;
     }
   }
   Int result = __real_vgPlain_sigaction(signal, action ? &ours : NULL, old);
-  if (old && old->ksa_handler == (void *)on_signal) {
+  if (old && before) {
     old->ksa_handler = (void *)before;
     old->sa_flags &= ~(unsigned long)VKI_SA_ONSTACK;
   }

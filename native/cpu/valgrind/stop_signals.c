@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
+
+/* Signals that stop a process: the terminal's stop key, and a background job at the terminal.
+ * Valgrind catches every signal, and has no action for these: the program's call would be
+ * interrupted, and the program go on. So the kernel acts on those that the program leaves alone. */
+#include "stop_signals.h"
+
+#include "pub_tool_libcproc.h"
+#include "pub_tool_libcsignal.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+#include "system_call.h"
+
+extern Int VG_(gettid)(void);
+extern SysRes VG_(do_sys_sigaction)(Int, const vki_sigaction_toK_t *, vki_sigaction_fromK_t *);
+
+static Bool is_stop(Int signal) {
+  return signal == VKI_SIGTSTP || signal == VKI_SIGTTIN || signal == VKI_SIGTTOU;
+}
+
+Bool stop_signal_is_the_kernels(Int signal) {
+  vki_sigaction_fromK_t programs;
+  return is_stop(signal) && !sr_isError(VG_(do_sys_sigaction)(signal, NULL, &programs)) &&
+         programs.ksa_handler == VKI_SIG_DFL;
+}
+
+/* Has Valgrind's handler installed again, or left out (see native_kernels.c). */
+static void follow_program(Int signal) {
+  vki_sigaction_fromK_t valgrinds;
+  VG_(sigaction)(signal, NULL, &valgrinds);
+  VG_(sigaction)(signal, &valgrinds, NULL);
+}
+
+void stop_signals_after_call(UInt call, const UWord *arguments) {
+  if (call == __NR_rt_sigaction && is_stop((Int)arguments[0])) follow_program((Int)arguments[0]);
+}
+
+/* Returns when the process has been continued. */
+static void stop_by(Int signal) {
+  vki_sigset_t mask, before;
+  follow_program(signal); /* its handler may have served once */
+  VG_(sigemptyset)(&mask);
+  VG_(sigaddset)(&mask, signal);
+  xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
+  VG_(sigprocmask)(VKI_SIG_UNBLOCK, &mask, &before);
+  VG_(sigprocmask)(VKI_SIG_SETMASK, &before, NULL);
+}
+
+/* Translated code runs with all signals blocked; Valgrind then takes those that are pending. */
+extern Int __real_vgPlain_sigtimedwait_zero(const vki_sigset_t *, vki_siginfo_t *);
+extern Int __wrap_vgPlain_sigtimedwait_zero(const vki_sigset_t *, vki_siginfo_t *);
+
+Int __wrap_vgPlain_sigtimedwait_zero(const vki_sigset_t *set, vki_siginfo_t *info) {
+  Int signal = __real_vgPlain_sigtimedwait_zero(set, info);
+  if (!stop_signal_is_the_kernels(signal)) return signal;
+  stop_by(signal);
+  return 0;
+}
