@@ -108,6 +108,14 @@ CASES = [
     Case("a child's name", ("sh", "-c", "exec bash -c \"exec -a cat sh -c 'echo \\$0'\"")),
     Case("odd arguments", ("arguments", "", " ", "a\nb", "--force", "-o", "*", NOT_UTF8)),
     Case("bytes in the C locale", ("arguments", NOT_UTF8), environment={"LC_ALL": "C"}),
+    *(
+        Case(
+            f"a locale that is not {name}",
+            ("sh", "-c", "env | grep -a ^LC_; printf 'a\\303\\244' | wc -m"),
+            ("env", "-u", "LC_ALL", "-u", "LANG", *words),
+        )
+        for name, words in {"given": ("-u", "LC_CTYPE"), "UTF-8": ("LC_CTYPE=C",)}.items()
+    ),
     Case("an unknown locale", ("arguments", "ä"), environment={"LC_ALL": "xx_YY.ISO-8859-1"}),
     Case("a variable of bytes", ("sh", "-c", 'echo "$ODD"'), environment={"ODD": NOT_UTF8}),
     Case("a folder with spaces", ("own-file", "own"), folder="with  spaces 'and' \"quotes\" %p"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
 from xpuprof.errors import OutputError
 from xpuprof.launch.ending import Ending, remember
+from xpuprof.launch.environment import given_environment
 from xpuprof.launch.losses import losses
 from xpuprof.launch.size_limit import size_limit
 from xpuprof.launch.streams import Input, streams
@@ -171,7 +171,7 @@ def _environment(
     stack: ExitStack, program: Program, mode: Mode, timer: Timer, folder: Path
 ) -> dict[str, str]:
     # An xpuprof around us may have set filters of its own.
-    environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
+    environment = {k: v for k, v in given_environment().items() if k not in VARIABLES}
     environment |= program.filters.environment()
     environment[_ENV_DIR] = str(folder.resolve())
     environment[_ENV_MODE] = mode
