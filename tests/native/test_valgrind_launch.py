@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.compile import compile_text
 from tests.support.cpu_programs import build, execution, failures, profile
 from tests.support.probes import needs_valgrind
-from tests.support.run import run_text, xpuprof_text
-from xpuprof.engines.cpu.valgrind import Valgrind
+from tests.support.run import output, run_text, xpuprof_text
+from xpuprof.engines.cpu.valgrind import LAUNCHER, Valgrind
+from xpuprof.engines.native import native_file
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 pytestmark = [needs_valgrind, pytest.mark.valgrind]
@@ -55,6 +57,19 @@ def test_users_valgrind_settings_are_left_out(
     done = profile(Valgrind(), [build("cpu_endings"), "42"], tmp_path / "p")
     assert done.process.returncode == 42
     assert done.only.stream.ended
+
+
+def test_what_a_program_preloads_is_loaded_once(tmp_path: Path) -> None:
+    """GIVEN a program that preloads a library for its child THEN the library runs in the child
+    only, and not in our launcher of it."""
+    if not shutil.which("file") or "statically" not in output(["file", native_file(LAUNCHER)]):
+        pytest.skip("the launcher was built without a static libc")
+    source = """#include <unistd.h>
+__attribute__((constructor)) static void said(void) { if (write(1, "loaded\\n", 7) < 0) _exit(9); }
+"""
+    library = compile_text(source, tmp_path / "loud.so", "-shared", "-fPIC")
+    line = ["env", f"LD_PRELOAD={library}", "true"]
+    assert profile(Valgrind(), line, tmp_path / "p").process.stdout == "loaded\n"
 
 
 NATIVELY = "a program with rights of its own (setuid, setgid, setcap)"
