@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -125,6 +126,25 @@ def test_every_execution_reads_the_same_input(tmp_path: Path, kind: str) -> None
     assert done.stdout.startswith(expected)
     assert (tmp_path / "run/profile/stdout").read_bytes() == expected
     assert (tmp_path / "run/time-1/stdout").read_bytes() == expected
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_the_program_leaves_in_its_input_stays_there(tmp_path: Path, kind: str) -> None:
+    """GIVEN a program that reads a part of its input WHEN it runs several times THEN each run finds
+    the same, and whoever reads our input next the rest, as in a shell's loop."""
+    if kind == "pipe":
+        read_end, write_end = os.pipe()
+    else:
+        read_end, write_end = (end.detach() for end in socket.socketpair())
+    os.write(write_end, b"abcd")
+    part = "import os, sys; sys.stdout.write(os.read(0, 2).decode())"
+    options = ("run", "-q", "--cpu", "none", "--gpu", "none", "-o", tmp_path / "run", "--")
+    done = xpuprof(*options, sys.executable, "-c", part, stdin=read_end)
+    os.close(write_end)
+    assert os.read(read_end, 100) == b"cd"
+    os.close(read_end)
+    assert done.stdout.startswith(b"ab")
+    assert (tmp_path / "run/time-1/stdout").read_bytes() == b"ab"
 
 
 def test_a_pipe_that_stays_open_does_not_hang(endings: Path, tmp_path: Path) -> None:
