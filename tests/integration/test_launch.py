@@ -147,6 +147,28 @@ def test_what_the_program_leaves_in_its_input_stays_there(tmp_path: Path, kind: 
     assert (tmp_path / "run/time-1/stdout").read_bytes() == b"ab"
 
 
+TAKES_ALL = """
+import os, sys
+if os.path.isfile("/proc/self/fd/0"):
+    sys.exit()  # a later execution
+os.read(os.open(sys.argv[1], os.O_RDONLY), 4)
+print(len(os.read(0, 4)))
+"""
+
+
+def test_another_reader_of_our_input_does_not_hang_us(tmp_path: Path) -> None:
+    """GIVEN another reader that takes all of our input, which stays open, WHEN the program has read
+    the same THEN the run ends."""
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"abcd")
+    ours = f"/proc/{os.getpid()}/fd/{read_end}"
+    options = ("run", "-q", "--cpu", "none", "--gpu", "none", "-o", tmp_path / "run", "--")
+    done = xpuprof(*options, sys.executable, "-c", TAKES_ALL, ours, stdin=read_end, timeout=60)
+    os.close(read_end)
+    os.close(write_end)
+    assert done.stdout.startswith(b"4\n")
+
+
 def test_a_pipe_that_stays_open_does_not_hang(endings: Path, tmp_path: Path) -> None:
     """GIVEN a program that reads nothing WHEN our input never ends THEN the run still ends."""
     read_end, write_end = os.pipe()

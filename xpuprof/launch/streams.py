@@ -157,11 +157,12 @@ class Relay:
     def _take(self) -> int:
         """Takes from our input what was read from the pipe; bytes."""
         (left,) = struct.unpack("i", fcntl.ioctl(self._read_end, termios.FIONREAD, b"\0" * 4))
-        taken = 0
-        while taken < self._sent - left:
-            data = os.read(0, self._sent - left - taken)
+        taken: int = self._sent - left
+        wanted = taken
+        # Another reader of our input may have been first; we must not wait for it.
+        while wanted and select.select([0], [], [], 0)[0] and (data := os.read(0, wanted)):
             self._keep(data)
-            taken += len(data)
+            wanted -= len(data)
         self._sent = left
         return taken
 
