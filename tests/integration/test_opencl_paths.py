@@ -17,8 +17,9 @@ from tests.support.clinst import CLANG, LLVM_SPIRV
 from tests.support.compile import opencl_program
 from tests.support.layered import Ran, layered, natively, warp_atomics
 from tests.support.probes import require_intel
-from tests.support.run import output
+from tests.support.run import output, xpuprof_line, xpuprof_text
 from xpuprof.engines.gpu.opencl import RUNTIME_ENV
+from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Process
 
 pytestmark = pytest.mark.opencl
@@ -230,6 +231,20 @@ def test_a_kernel_that_waits_for_the_host(runtime: str, tmp_path: Path, way: str
     assert (ran.done.returncode, ran.done.stdout) == (0, b"1 6\n")
     assert ran.process.meta["not_in_sync"] == "1"
     assert len(ran.process.launches) == 1
+
+
+def test_an_xpuprof_within_another(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a timed script that profiles a program THEN the program ends as natively, and the inner
+    run has its launches once: our layer is no driver of the inner one."""
+    monkeypatch.setenv(RUNTIME_ENV, runtime)
+    program = opencl_program("failed_launch", tmp_path)
+    inner = xpuprof_line("profile", "-q", "--cpu", "none", "-o", tmp_path / "inner", "--", program)
+    outer = xpuprof_text("time", "-q", "--repeat", "1", "-o", tmp_path / "outer", "--", *inner)
+    assert outer.stdout == "1\n", outer.stderr
+    (process,) = Run.open(tmp_path / "inner").profile.processes
+    assert len(process.launches) == 5
 
 
 def test_a_launch_that_fails(runtime: str, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def drivers(environment: Mapping[str, str]) -> list[str]:
     given = environment.get("OCL_ICD_VENDORS")
     place = Path(given or VENDORS)
     named = [place] if given and not place.is_dir() else sorted(place.glob("*.icd"))
-    found = [*filter(None, environment.get("OCL_ICD_FILENAMES", "").split(":"))]
+    found = _listed(environment, "OCL_ICD_FILENAMES")
     for file in named:
         if file.suffix == ".icd":
             with suppress(OSError, UnicodeDecodeError):
@@ -135,6 +135,13 @@ def drivers(environment: Mapping[str, str]) -> list[str]:
         else:
             found.append(str(file))
     return [name.strip() for name in found if name.strip()]
+
+
+def _listed(environment: Mapping[str, str], variable: str) -> list[str]:
+    """The libraries that a variable lists, without our layer, which an xpuprof around us adds: as a
+    driver it would look for itself without end."""
+    names = environment.get(variable, "").split(":")
+    return [name for name in names if name and os.path.basename(name) != LAYER]
 
 
 ROOM_ENV = "XPUPROF_MEMORY_ROOM"
@@ -227,7 +234,7 @@ class OpenCl(GpuEngine):
         layer, runtime = str(native_file(LAYER)), runtime_environment(execution_dir)
         return {
             **{
-                name: ":".join([layer, *filter(None, [os.environ.get(name)])])
+                name: ":".join([layer, *_listed(os.environ, name)])
                 for name in ("OPENCL_LAYERS", "OCL_ICD_FILENAMES")
             },
             "XPUPROF_OPENCL_DRIVERS": ":".join(drivers({**os.environ, **runtime})),
