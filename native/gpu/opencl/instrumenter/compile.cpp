@@ -39,7 +39,7 @@ bool is_before_2_0(const llvm::Module &module) {
 
 bool may_be_non_uniform(const Request &request, const llvm::Module &module) {
   // PoCL, which accepts bitcode, has no such groups.
-  return request.output != CLINST_TO_BITCODE && !is_before_2_0(module);
+  return !is_for_pocl(request) && !is_before_2_0(module);
 }
 
 // Sizes by kernel if the device's sub-groups are the warps: "kernel:size kernel:size ...".
@@ -72,7 +72,7 @@ constexpr const char *kSubGroupSize = "intel_reqd_sub_group_size";
 Warps warps_of(const llvm::Function &kernel, const Request &request,
                const std::map<std::string, unsigned> &sizes) {
   Warps warps;
-  warps.pocl = request.output == CLINST_TO_BITCODE;
+  warps.pocl = is_for_pocl(request);
   warps.non_uniform = may_be_non_uniform(request, *kernel.getParent());
   if (auto size = sizes.find(kernel.getName().str()); size != sizes.end()) {
     warps.size = std::min<unsigned>(std::max(1u, size->second), CLINST_MAX_SUB_GROUP);
@@ -131,7 +131,7 @@ Response compile(const Request &request) {
     functions.clear(*made.function, made.function->getName());
     result.kernels.push_back(std::move(made.kernel));
   }
-  if (request.output == CLINST_TO_BITCODE) adapt_to_pocl(*program.module, functions);
+  if (is_for_pocl(request)) adapt_to_pocl(*program.module, functions);
   std::string error;
   llvm::raw_string_ostream stream(error);
   if (llvm::verifyModule(*program.module, &stream)) {

@@ -42,9 +42,6 @@ std::string device_value(const Request &request, const std::string &key,
   return found == request.device.end() ? otherwise : found->second;
 }
 
-// PoCL alone takes bitcode.
-bool is_pocl(const Request &request) { return request.output == CLINST_TO_BITCODE; }
-
 // Whether a backslash before it is left out; '\0' is the end of the options.
 bool is_escaped(char c) {
   return c && (c == '"' || c == '\\' || std::isspace(static_cast<unsigned char>(c)));
@@ -233,8 +230,10 @@ std::unique_ptr<llvm::Module> read_spirv(llvm::LLVMContext &context, const Part 
 
 }  // namespace
 
+bool is_for_pocl(const Request &request) { return request.output == CLINST_TO_BITCODE; }
+
 std::vector<std::string> split_options(const Request &request, const std::string &options) {
-  const bool pocl = is_pocl(request);
+  const bool pocl = is_for_pocl(request);
   std::vector<std::string> words;
   std::string word;
   bool open = false;  // a word has begun, if only with an empty pair of quotes
@@ -265,7 +264,7 @@ std::vector<std::string> split_options(const Request &request, const std::string
 int language_version(const Request &request, const Part &part) {
   // The specification's default is OpenCL C 1.2. PoCL compiles as OpenCL C 3.0 when that is the
   // device's version.
-  int version = is_pocl(request) && device_value(request, "version", "") == "300" ? 300 : 120;
+  int version = is_for_pocl(request) && device_value(request, "version", "") == "300" ? 300 : 120;
   for (const std::string &option : split_options(request, part.options)) {
     int major = 0, minor = 0;
     if (sscanf(option.c_str(), "-cl-std=CL%d.%d", &major, &minor) == 2) {

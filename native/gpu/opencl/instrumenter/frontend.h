@@ -21,6 +21,9 @@ struct Program {
 // Compiles or reads every part and links them. Throws Failure with the compiler's first error.
 Program load_program(llvm::LLVMContext &context, const Request &request);
 
+// PoCL alone takes bitcode.
+bool is_for_pocl(const Request &request);
+
 // `-DX -DY="a b"` split as the runtime does it, which is not as a shell does: single quotes are
 // part of a word, so `-DX='a'` is a character. PoCL makes blanks of double quotes, too, and knows
 // no escapes; elsewhere a backslash escapes a double quote, a blank or itself.
