@@ -541,6 +541,38 @@ def test_results_are_the_programs_own_to_the_last_bit(
     np.testing.assert_array_equal(first, second)
 
 
+EARLY = """
+kernel void early(global const int *in, global int *out, int n) {
+  int item = get_local_id(0), group = get_group_id(0);
+  if (in[group] < 0) return;
+  if (group >= in[n]) return;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (item < 16) out[16 * group + item] = item + 1;
+}
+"""
+
+
+@pytest.mark.parametrize("features", [(), ("--device", "most_in_registers=0")])
+def test_groups_that_return_before_a_barrier(features: tuple[str, ...], tmp_path: Path) -> None:
+    """GIVEN groups that return before the only barrier, others that end after it WHEN counters are
+    registers, or in memory THEN each group does, and counts, its own part."""
+    device, source = Device(), tmp_path / "early.cl"
+    source.write_text(EARLY)
+    kernel = (made := instrument(source, tmp_path, *features)).kernels["early"]
+    groups, items, n = 8, 32, 8
+    in_ = np.array([0, -1, 0, 0, 0, -1, 0, 0, 5], np.int32)
+    out = np.zeros(16 * groups, np.int32)
+    result = device.buffer(out)
+    arguments = [device.buffer(in_), result, np.int32(n)]
+    built = device.build_module(made.module)
+    counts = device.count(built, kernel, arguments, (groups * items,), (items,))
+    ends = np.array([in_[g] >= 0 and g < in_[n] for g in range(groups)])
+    np.testing.assert_array_equal(
+        device.read(result, out).reshape(groups, 16), ends[:, None] * np.arange(1, 17)
+    )
+    assert any(np.array_equal(of_warps, 16 * ends) for of_warps in counts.T)
+
+
 def test_regular_kernels_have_analytic_counts(tmp_path: Path) -> None:
     """GIVEN loops over ids, sizes and arguments, nests, barriers and halved strides among them THEN
     the launch tells the counts; where data decides, it does not."""

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "in_memory.h"
 
+#include <llvm/ADT/SetVector.h>
+#include <llvm/IR/CFG.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <algorithm>
 
 #include "exit_code.h"
+#include "mix.h"
 
 namespace clinst {
 namespace {
@@ -14,6 +17,40 @@ using llvm::BasicBlock;
 using llvm::Value;
 
 constexpr auto kOrder = llvm::AtomicOrdering::Monotonic;
+using Blocks = llvm::SmallSetVector<BasicBlock *, 16>;
+
+bool has_barrier(const BasicBlock &block) {
+  return count_instructions(block).mix[XP_MIX_BARRIER] != 0;
+}
+
+// The blocks that control reaches from `blocks`, which are among them; not beyond a block with a
+// barrier if `up_to_barriers`.
+Blocks reached_from(Blocks blocks, bool up_to_barriers) {
+  for (size_t i = 0; i < blocks.size(); i++) {
+    if (up_to_barriers && has_barrier(*blocks[i])) continue;
+    for (BasicBlock *next : llvm::successors(blocks[i])) blocks.insert(next);
+  }
+  return blocks;
+}
+
+// Before the last block, for those that come from a barrier; none if all do, if none does, or if
+// some block before the last is reached both from a barrier and without one.
+BasicBlock *end_after_barriers(llvm::Function &function, BasicBlock *last) {
+  Blocks entry, with_barriers, after, before;
+  entry.insert(&function.getEntryBlock());
+  Blocks early = reached_from(entry, true);
+  for (BasicBlock &block : function) {
+    if (has_barrier(block)) with_barriers.insert(&block);
+  }
+  Blocks late = reached_from(with_barriers, false);
+  for (BasicBlock *block : llvm::predecessors(last)) {
+    const bool without = early.contains(block) && !has_barrier(*block);
+    if (without && late.contains(block)) return nullptr;
+    (without ? before : after).insert(block);
+  }
+  if (before.empty() || after.empty()) return nullptr;
+  return llvm::SplitBlockPredecessors(last, after.getArrayRef(), ".after_barriers");
+}
 
 class InMemory : ExitCode {
  public:
@@ -32,12 +69,22 @@ class InMemory : ExitCode {
       increment(number(probe));
     }
     if (llvm::ReturnInst *end = only_return(function_)) {
+      separate_ends(end->getParent());
       b_.SetInsertPoint(end);
       by_leader([&] { header(number(warps_.size), full_warps()); });
     }
   }
 
  private:
+  // PoCL 3.1 runs what follows the last barrier for a group that has returned before the first if
+  // code from there and code on the way to that return meet, even only in the same last block.
+  void separate_ends(BasicBlock *last) {
+    BasicBlock *late = end_after_barriers(function_, last);
+    if (!late) return;
+    b_.SetInsertPoint(late->getTerminator());
+    barrier(kLocalFence);
+  }
+
   void store(Value *value, Value *probe) {
     b_.CreateAlignedStore(value, place(probe), llvm::Align(8))->setAtomic(kOrder);
   }

@@ -15,7 +15,8 @@ namespace clinst {
 // merged wherever branches meet. So these are incremented where they will be read, in the row of
 // the work-item's warp in the launch's buffer. PoCL runs the work-items of a group one after the
 // other on one thread, in the order of their ids, so the first of a warp clears the row; what is
-// atomic is not made a vector. There is no joint end, which would need a barrier.
+// atomic is not made a vector. There is no joint end, which would need a barrier. Only where some
+// groups return before the kernel's first barrier do the others meet at one before they end.
 //
 // `places`: by probe, the block whose executions it counts.
 void count_in_memory(llvm::Function &function, std::vector<llvm::BasicBlock *> places,
