@@ -9,6 +9,7 @@ each place lies in a block whose counts must equal its own.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,11 @@ KERNELS = int(os.environ.get("XPUPROF_RANDOM_KERNELS", "8"))
 SEEN_WRONG = 777088
 """Seed of a kernel without barriers into whose loops PoCL put some, for the one that ends the
 counting: other work-items took its branches."""
+EARLY = [2148, 3007, 3013, 3014]
+"""Seeds of kernels whose groups return early. In the first, whose own barriers are never reached,
+groups took the branches of others when there was a barrier at the joint end."""
 DEPTH = 3
+LOCAL = 48
 
 
 class Left(Exception):
@@ -36,12 +41,14 @@ class Left(Exception):
 class Tree:
     """One random kernel. Variables: a, b change; i is the work-item; n the argument.
 
-    Barriers are placed where the whole group passes; then nothing leaves a construct early.
+    Barriers are placed where the whole group passes; then nothing leaves a construct early, but
+    whole groups may return (`early`).
     """
 
-    def __init__(self, seed: int, barriers: bool) -> None:
+    def __init__(self, seed: int, barriers: bool, early: bool = False) -> None:
         self.random = Random(seed)
         self.barriers = barriers
+        self.early = early
         self.marks = 0
         self.loops = 0
         self.body = self.block(DEPTH, loop=False, together=True)
@@ -56,7 +63,19 @@ class Tree:
             weights["leave"] = 0.5
         count = self.random.randint(1, 4)
         chosen = self.random.choices(list(weights), list(weights.values()), k=count)
-        return [self.statement(kind, depth - 1, loop, together) for kind in chosen]
+        made = [self.statement(kind, depth - 1, loop, together) for kind in chosen]
+        if self.early and together and not loop and depth >= DEPTH - 1:
+            made = self.with_return(made)
+        return made
+
+    def with_return(self, block: list[Any]) -> list[Any]:
+        """Mostly, some groups return within the block."""
+        if self.random.random() >= 0.8:
+            return block
+        k, at = self.random.randint(2, 7), self.random.randint(0, len(block))
+        marks = [self.mark() for _ in range(self.random.randint(0, 1))]
+        some = (f"in[get_group_id(0)] > {k}", lambda s: s["in"][s["i"] // LOCAL] > k)
+        return [*block[:at], ("if", some, [*marks, ("leave", "return")]), *block[at:]]
 
     def condition(self, together: bool) -> tuple[str, Any]:
         k, m = self.random.randint(2, 5), self.random.randint(0, 2)
@@ -221,27 +240,41 @@ class Tree:
 def test_every_place_is_counted_exactly(tmp_path: Path, barriers: bool, in_memory: bool) -> None:
     """GIVEN random kernels WHEN their counters are registers, or in memory THEN each marked place's
     per-warp counts are those of a block."""
-    device = Device()
     first = int(os.environ.get("XPUPROF_RANDOM_SEED", "0"))
     seeds = [*range(first, first + KERNELS), *([SEEN_WRONG] if barriers else [])]
     trees = {f"k{seed}": Tree(seed, barriers) for seed in seeds}
-    source = tmp_path / "random.cl"
+    check(trees, tmp_path, first, *(["--device", "most_in_registers=0"] * in_memory))
+
+
+@pytest.mark.parametrize("seed", EARLY)
+def test_groups_that_return_early(tmp_path: Path, seed: int) -> None:
+    """GIVEN a random kernel with barriers whose groups return before, between and after them WHEN
+    it is prepared as for PoCL THEN results and counts are right."""
+    tree = Tree(seed, barriers=True, early=True)
+    check({f"k{seed}": tree}, tmp_path, seed, "--device", "most_in_registers=32", groups=8)
+
+
+def check(
+    trees: Mapping[str, Tree], tmp_path: Path, seed: int, *features: str, groups: int = 2
+) -> None:
+    """Compare the kernels' results and counts with the model's. `seed`: of their input."""
+    device, source = Device(), tmp_path / "random.cl"
     source.write_text("\n".join(tree.source(name) for name, tree in trees.items()))
-    made = instrument(source, tmp_path, *(["--device", "most_in_registers=0"] * in_memory))
+    made = instrument(source, tmp_path, *features)
     built = device.build_module(made.module)
-    data = np.random.default_rng(first).integers(0, 9, 64, np.int32)
-    size, local, n = 96, 48, 4
+    data = np.random.default_rng(seed).integers(0, 9, 64, np.int32)
+    size, n = groups * LOCAL, 4
     for name, tree in trees.items():
         out = np.zeros(2048, np.int32)
         result = device.buffer(out)
         arguments = [device.buffer(data), result, np.int32(n)]
-        counts = device.count(built, made.kernels[name], arguments, (size,), (local,))
+        counts = device.count(built, made.kernels[name], arguments, (size,), (LOCAL,))
         walked = [tree.run(i, data.tolist(), n) for i in range(size)]
         places = np.array([marks for marks, _ in walked])
         out = device.read(result, out)
         np.testing.assert_array_equal(out[: tree.marks], places.sum(0), err_msg=name)
         np.testing.assert_array_equal(out[1024 : 1024 + size], [end for _, end in walked], name)
-        starts = [g + w for g in range(0, size, local) for w in range(0, local, WARP)]
+        starts = [g + w for g in range(0, size, LOCAL) for w in range(0, LOCAL, WARP)]
         expected = np.add.reduceat(places, starts, axis=0).T
         blocks = {tuple(column) for column in counts.T}
         assert (counts >= 0).all(), name

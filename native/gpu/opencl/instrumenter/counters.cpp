@@ -199,7 +199,7 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
   const size_t n_counted = fields.size();
   for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
-  const bool in_memory = kernel.n_probes > warps.most_in_registers;
+  const bool in_memory = counts_in_memory(original, kernel.n_probes, warps, analyses);
   kernel.scratch_probes =
       warps.reduce || in_memory ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
 

@@ -5,7 +5,7 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
 
-#include <climits>
+#include <optional>
 #include <vector>
 
 #include "multiples.h"
@@ -24,8 +24,8 @@ struct Warps {
   // Slots reduced between two barriers: local memory stays bounded whatever their number. 0: no
   // local memory; every work-item adds to the counters of its warp.
   unsigned local_words = 8;
-  // A kernel with more probes counts in memory (in_memory.h).
-  unsigned most_in_registers = UINT_MAX;
+  // A kernel with more probes counts in memory (in_memory.h). Nothing: none does.
+  std::optional<unsigned> most_in_registers;
   bool pocl = false;         // the device's runtime is PoCL
   bool non_uniform = false;  // the last work-group of a dimension may be smaller than the others
 

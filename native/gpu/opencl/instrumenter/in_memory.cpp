@@ -2,7 +2,10 @@
 #include "in_memory.h"
 
 #include <llvm/ADT/SetVector.h>
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/PostDominators.h>
 #include <llvm/IR/CFG.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <algorithm>
@@ -33,16 +36,21 @@ Blocks reached_from(Blocks blocks, bool up_to_barriers) {
   return blocks;
 }
 
+Blocks with_barriers(llvm::Function &function) {
+  Blocks blocks;
+  for (BasicBlock &block : function) {
+    if (has_barrier(block)) blocks.insert(&block);
+  }
+  return blocks;
+}
+
 // Before the last block, for those that come from a barrier; none if all do, if none does, or if
 // some block before the last is reached both from a barrier and without one.
 BasicBlock *end_after_barriers(llvm::Function &function, BasicBlock *last) {
-  Blocks entry, with_barriers, after, before;
+  Blocks entry, after, before;
   entry.insert(&function.getEntryBlock());
   Blocks early = reached_from(entry, true);
-  for (BasicBlock &block : function) {
-    if (has_barrier(block)) with_barriers.insert(&block);
-  }
-  Blocks late = reached_from(with_barriers, false);
+  Blocks late = reached_from(with_barriers(function), false);
   for (BasicBlock *block : llvm::predecessors(last)) {
     const bool without = early.contains(block) && !has_barrier(*block);
     if (without && late.contains(block)) return nullptr;
@@ -100,7 +108,33 @@ class InMemory : ExitCode {
   Value *row_ = nullptr;  // of the work-item's warp
 };
 
+// Whether a block of these is executed each time that the kernel, or the loop around it, is.
+bool are_regular(const Blocks &blocks, llvm::Function &function,
+                 llvm::FunctionAnalysisManager &analyses) {
+  auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
+  auto &dominators = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
+  auto &after = analyses.getResult<llvm::PostDominatorTreeAnalysis>(function);
+  return llvm::all_of(blocks, [&](BasicBlock *block) {
+    while (llvm::Loop *loop = loops.getLoopFor(block)) {
+      llvm::SmallVector<BasicBlock *, 4> latches;
+      loop->getLoopLatches(latches);
+      auto dominated = [&](BasicBlock *latch) { return dominators.dominates(block, latch); };
+      if (!llvm::all_of(latches, dominated)) return false;
+      block = loop->getLoopPreheader();
+      if (!block) return false;
+    }
+    return after.dominates(block, &function.getEntryBlock());
+  });
+}
+
 }  // namespace
+
+bool counts_in_memory(llvm::Function &function, uint32_t n_probes, const Warps &warps,
+                      llvm::FunctionAnalysisManager &analyses) {
+  if (!warps.most_in_registers) return false;
+  return n_probes > *warps.most_in_registers ||
+         !are_regular(with_barriers(function), function, analyses);
+}
 
 void count_in_memory(llvm::Function &function, std::vector<BasicBlock *> places,
                      const Warps &warps) {

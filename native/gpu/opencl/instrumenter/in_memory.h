@@ -3,6 +3,7 @@
 #pragma once
 
 #include <llvm/IR/Function.h>
+#include <llvm/IR/PassManager.h>
 
 #include <vector>
 
@@ -18,6 +19,11 @@ namespace clinst {
 // atomic is not made a vector. There is no joint end, which would need a barrier. Only where some
 // groups return before the kernel's first barrier do the others meet at one before they end.
 //
+// So do those with a barrier that not every work-item passes: with another at the joint end, PoCL
+// was seen to take the branches of some work-items for others.
+bool counts_in_memory(llvm::Function &function, uint32_t n_probes, const Warps &warps,
+                      llvm::FunctionAnalysisManager &analyses);
+
 // `places`: by probe, the block whose executions it counts.
 void count_in_memory(llvm::Function &function, std::vector<llvm::BasicBlock *> places,
                      const Warps &warps);
