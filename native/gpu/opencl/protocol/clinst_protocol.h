@@ -8,8 +8,8 @@
  * endian_little and image_support of clGetDeviceInfo; cwd, the application's working directory, for
  * relative -I; sub_group_sizes, "kernel:size kernel:size ...": the device's sub-groups are the
  * warps, of these sizes; local_words, how many words of local memory a work-item may have for its
- * counters; most_in_registers, for devices that run the work-items of a group one after the other on
- * one thread: a kernel with more probes may count in memory; contracts: the device takes
+ * counters; most_in_registers, for devices that run the work-items of a group one after the other
+ * on one thread: a kernel with more probes may count in memory; contracts: the device takes
  * SPV_INTEL_fp_fast_math_mode. A request has one part for clBuildProgram, and one for each program
  * that clLinkProgram links.
  *
