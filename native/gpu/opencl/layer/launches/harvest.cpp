@@ -16,7 +16,6 @@ std::map<uint32_t, std::deque<Pending>> &pending = *new std::map<uint32_t, std::
 namespace {
 
 constexpr size_t out_of_order_scan = 32;
-constexpr double room_patience_s = 0.05, recording_patience_s = 20;
 
 auto &clocks = *new std::map<const Device *, DeviceClock>;
 WarpClassifier &classifier = *new WarpClassifier;
@@ -227,7 +226,7 @@ static bool is_pending(uint32_t queue, uint64_t launch) {
 
 // Hardly any wait after a launch that waited for the application.
 void wait_while_recording(uint32_t queue, uint64_t launch) {
-  static double patience_s = recording_patience_s;
+  static double patience_s = first_patience_s;
   if (user_events_unfired()) return;
   flush_all();
   for (double end = seconds() + patience_s;;) {
@@ -236,7 +235,7 @@ void wait_while_recording(uint32_t queue, uint64_t launch) {
       poll_locked();
       if (!is_pending(queue, launch)) return;
       if (seconds() > end) {
-        patience_s = room_patience_s;
+        patience_s = later_patience_s;
         return;
       }
     }

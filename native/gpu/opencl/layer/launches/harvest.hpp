@@ -52,6 +52,10 @@ void flush_all();
 // wait is bounded, since the launch may wait for the application (which shares memory with it).
 void wait_while_recording(uint32_t queue, uint64_t launch);
 
+// How long a thread of the application is kept waiting for a launch that may wait for it: at first,
+// and where it had to be given up once.
+constexpr double first_patience_s = 20, later_patience_s = 0.05;
+
 void nap();
 double seconds();
 

@@ -26,7 +26,6 @@ static void harvest_all();
 namespace {
 
 constexpr double exit_patience_s = 10;  // for counts; a program that is timed ends as it does alone
-constexpr double sync_patience_s = 20, least_patience_s = 0.05;
 
 KernelFilter &filter = *new KernelFilter;
 
@@ -35,7 +34,7 @@ void CL_CALLBACK tell_end(cl_event, cl_int, void *ended) {
   promise->set_value();
 }
 
-std::atomic<double> patience_s{sync_patience_s};
+std::atomic<double> patience_s{first_patience_s};
 
 // For a command that may wait for what the host does next. Later waits are then short. False: it
 // has not ended.
@@ -47,7 +46,7 @@ bool wait_briefly(cl_event event) {
   promise.release();
   const std::chrono::duration<double> most{patience_s.load()};
   if (end.wait_for(most) == std::future_status::ready) return true;
-  patience_s = least_patience_s;
+  patience_s = later_patience_s;
   xpu_meta("not_in_sync", "1");
   return false;
 }
@@ -55,7 +54,7 @@ bool wait_briefly(cl_event event) {
 // Whether the kernel, or a command before it, may wait for the host: in memory that both access
 // meanwhile, or as a native kernel.
 bool may_wait_for_host(Kernel *kernel) {
-  if (native_kernels_enqueued || patience_s < sync_patience_s) return true;
+  if (native_kernels_enqueued || patience_s < first_patience_s) return true;
   std::lock_guard<std::mutex> guard(kernel->lock);
   return !kernel->exec_info.empty() ||
          std::any_of(kernel->arguments.begin(), kernel->arguments.end(), [](const Argument &one) {

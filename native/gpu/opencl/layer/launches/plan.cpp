@@ -11,8 +11,6 @@
 
 namespace layer {
 
-constexpr double room_patience_s = 0.05;
-
 bool is_empty(const Range &range) {
   if (range.dimensions < 1 || range.dimensions > 3 || !range.global) return true;
   return std::find(range.global, range.global + range.dimensions, 0) !=
@@ -55,7 +53,7 @@ static CounterArea find_area(const Queue &queue, size_t words, PoolUse use) {
   area = pool->allocate(words, limit);
   if (!area && !user_events_unfired() && !pending.empty()) {
     flush_all();
-    for (double end = seconds() + room_patience_s; !area && seconds() < end && !pending.empty();) {
+    for (double end = seconds() + later_patience_s; !area && seconds() < end && !pending.empty();) {
       nap();
       poll_locked();
       area = pool->allocate(words, limit);
