@@ -15,6 +15,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.sums import NOT_READ
+from xpuprof.workflow.evaluate import doubts
 
 
 def invoke(*arguments: str) -> Result:
@@ -63,6 +64,15 @@ def test_counts_that_could_not_be_read_make_the_run_partial(tmp_path: Path) -> N
         ended = finish(traces.resume(path), path)
         assert ended.status == ("partial" if told else "complete")
         assert ended.reason.startswith(told) and bool(ended.reason) == bool(told)
+
+
+def test_a_timer_that_gave_up_waiting_says_so(tmp_path: Path) -> None:
+    """GIVEN a process in which `--timer sync` gave up waiting for a kernel THEN its times are
+    doubted."""
+    for name, more in (("waited", []), ("gave-up", [traces.meta("not_in_sync", "1")])):
+        path = traces.write_run(tmp_path / name, [*more, *traces.events()], None, role="time")
+        said = doubts(Run.open(path), [1.0])
+        assert any("use --timer async" in sentence for sentence in said) == bool(more)
 
 
 def test_lines_that_processes_left_are_told(run: Path) -> None:
