@@ -202,8 +202,8 @@ def doubts(run: Run, totals: Sequence[float]) -> tuple[str, ...]:
 
 def _not_in_sync(run: Run) -> list[str]:
     """A sentence if `--timer sync` gave up waiting for kernels."""
-    executions = (process for execution in run.executions for process in execution.processes)
-    if not any("not_in_sync" in process.meta for process in executions):
+    processes = (process for execution in run.executions for process in execution.processes)
+    if not any("not_in_sync" in process.meta for process in processes):
         return []
     return [
         "a kernel waited for the program, so --timer sync waited for it and the kernels after it "

@@ -100,8 +100,7 @@ std::vector<uint32_t> components(llvm::Function &function,
 }
 
 // Whether it is the back edge of a loop with a barrier: all work-items take it as often.
-template <class HasBarrier>
-bool is_joint(const Edge &edge, llvm::LoopInfo &loops, HasBarrier &&has_barrier) {
+bool is_joint(const Edge &edge, llvm::LoopInfo &loops) {
   llvm::Loop *loop = loops.getLoopFor(edge.to);
   if (!loop || loop->getHeader() != edge.to || !loop->contains(edge.from)) return false;
   return llvm::any_of(loop->blocks(), [&](BasicBlock *block) {
@@ -172,16 +171,13 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
   std::vector<Multiple> multiples = find_multiples(original, edges, flow, plan, analyses);
   std::vector<uint32_t> component = components(original, number);
-  auto has_barrier = [&](BasicBlock &block) {
-    return kernel.blocks[number[&block]].mix[XP_MIX_BARRIER] != 0;
-  };
   const bool has_barriers = llvm::any_of(original, has_barrier);
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
   const bool body_varies = warps.pocl && !has_barriers && !loops.empty();
   std::set<uint32_t> varying;
   if (warps.pocl ? has_barriers : warps.sub_groups) {
     for (uint32_t p = 0; p < plan.probes.size(); p++) {
-      if (!is_joint(edges[plan.probes[p]], loops, has_barrier)) varying.insert(p);
+      if (!is_joint(edges[plan.probes[p]], loops)) varying.insert(p);
     }
   }
   kernel.derivation = std::move(plan.derivation);

@@ -22,10 +22,6 @@ using llvm::Value;
 constexpr auto kOrder = llvm::AtomicOrdering::Monotonic;
 using Blocks = llvm::SmallSetVector<BasicBlock *, 16>;
 
-bool has_barrier(const BasicBlock &block) {
-  return count_instructions(block).mix[XP_MIX_BARRIER] != 0;
-}
-
 // The blocks that control reaches from `blocks`, which are among them; not beyond a block with a
 // barrier if `up_to_barriers`.
 Blocks reached_from(Blocks blocks, bool up_to_barriers) {
@@ -108,7 +104,7 @@ class InMemory : ExitCode {
   Value *row_ = nullptr;  // of the work-item's warp
 };
 
-// Whether a block of these is executed each time that the kernel, or the loop around it, is.
+// Whether each of these blocks is executed whenever the kernel, or the loop around it, is.
 bool are_regular(const Blocks &blocks, llvm::Function &function,
                  llvm::FunctionAnalysisManager &analyses) {
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);

@@ -19,8 +19,8 @@ namespace clinst {
 // atomic is not made a vector. There is no joint end, which would need a barrier. Only where some
 // groups return before the kernel's first barrier do the others meet at one before they end.
 //
-// So do those with a barrier that not every work-item passes: with another at the joint end, PoCL
-// was seen to take the branches of some work-items for others.
+// Kernels with a barrier that not every work-item passes count in memory, too: with another at the
+// joint end, PoCL was seen to take the branches of some work-items for others.
 bool counts_in_memory(llvm::Function &function, uint32_t n_probes, const Warps &warps,
                       llvm::FunctionAnalysisManager &analyses);
 

@@ -88,4 +88,8 @@ xpu_block count_instructions(const llvm::BasicBlock &block) {
   return result;
 }
 
+bool has_barrier(const llvm::BasicBlock &block) {
+  return count_instructions(block).mix[XP_MIX_BARRIER] != 0;
+}
+
 }  // namespace clinst

@@ -13,6 +13,8 @@ namespace clinst {
 // intrinsics are not counted either.
 xpu_block count_instructions(const llvm::BasicBlock &block);
 
+bool has_barrier(const llvm::BasicBlock &block);
+
 // Name of an OpenCL built-in function: "_Z10atomic_addPU3AS1Vii" -> "atomic_add".
 llvm::StringRef builtin_name(llvm::StringRef mangled);
 
