@@ -54,14 +54,23 @@ python=python3
   { say "Python 3.11 or later is needed, and $python is $($python --version 2>&1)."; exit 2; }
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 
+# The vendor kits that are named, and what lies in them: one may be named before it is unpacked.
+list_kits() {
+  local kit
+  for kit in "${DYNAMORIO_HOME-}" "${PIN_ROOT-}" "${NVBIT_ROOT-}" "${GTPIN_ROOT-}" "${CUDA_HOME-}"; do
+    [ -d "$kit" ] || continue
+    echo "$kit" && ls "$kit"
+  done
+}
+
 # Rebuild when a native source, a build file or the package's requirements changed, or vendor kits
-# are named that the last build did not have.
+# are there that the last build did not have.
 stamp=build/installed kits_stamp=build/kits
-kits="${DYNAMORIO_HOME-} ${PIN_ROOT-} ${NVBIT_ROOT-} ${GTPIN_ROOT-} ${CUDA_HOME-}"
+kits=$(list_kits)
 inputs=$(find pyproject.toml CMakeLists.txt native examples -type f -not -name '*.pyc' |
   LC_ALL=C sort | xargs sha256sum | sha256sum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$inputs" ] ||
-  { [ -n "${kits// /}" ] && [ "$(cat "$kits_stamp" 2>/dev/null)" != "$kits" ]; }; then
+  { [ -n "$kits" ] && [ "$(cat "$kits_stamp" 2>/dev/null)" != "$kits" ]; }; then
   say "building xpuprof into .venv"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
   # The example's short name: the program of `xpuprof demo`.
