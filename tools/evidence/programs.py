@@ -197,6 +197,7 @@ PROGRAMS = (
     ),
     _python("azimuthal_rings", "pyFAI", "pyopencl", "mako", "numpy"),
     _python("tissue_photons", "pytissueoptics", "pyopencl", "numpy"),
+    _python("boosted_trees", "lightgbm", "numpy", "scipy"),
     Program(
         "mpi_waves",
         "application",
@@ -212,9 +213,6 @@ PROGRAMS = (
 )
 
 LEFT_OUT = {
-    "LightGBM": "PoCL 3.1 compiles a kernel at its first launch by walking all paths between its "
-    "barriers; for the counted histogram kernel (20,000 rows, 40 rounds, max_bin=15; native 2.5 s) "
-    "that walk did not end within 7 CPU minutes, and a profile not within 20 minutes",
     "petsc4py with ViennaCL": "Debian's package has no vector type `viennacl`, and PyPI's is a "
     "source that downloads ViennaCL while it is built",
     "pmcxcl": "its kernels do not compile on PoCL 3.1, with or without us",
