@@ -77,7 +77,7 @@ std::string Build::ask_for(const Device &device, uint32_t local_words, clinst::R
                            std::string *module_options) const {
   if (!reason.empty()) return reason;
   if (!device.takes_spirv && !device.takes_bitcode)
-    return "the device takes neither SPIR-V nor SPIR modules";
+    return "the device takes no SPIR-V or SPIR modules; Debian's PoCL and Intel's CPU runtime do";
   std::vector<Part> of_device;
   const std::string missing = parts_for(*this, device, &of_device);
   if (!missing.empty()) return missing;
