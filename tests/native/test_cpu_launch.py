@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_programs import Profile, build, command, every_engine, profile
+from tests.support.cpu_programs import (
+    Profile,
+    build,
+    command,
+    every_engine,
+    execution,
+    failures,
+    profile,
+)
 from tests.support.run import run, run_text
 from xpuprof.engines.base import CpuEngine, CpuOptions
 
@@ -89,6 +97,17 @@ def test_fault_of_one_thread_of_many(engine: CpuEngine, tmp_path: Path) -> None:
     line, environment = command(engine, [program, "segv-thread"], tmp_path / "p")
     ends = {run(line, environment=environment).returncode for _ in range(20)}
     assert ends == {-signal.SIGSEGV}
+
+
+def test_no_memory_for_the_counters_of_a_thread(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a thread that starts when little memory is left to be mapped THEN the program goes on,
+    its finished slices are there, and the reason for the lack of others is told."""
+    folder = execution(tmp_path)
+    done = profile(engine, [build("cpu_scarce"), 32], folder)
+    assert (done.process.returncode, done.process.stdout) == (0, "done\n")
+    assert failures(folder) == ["there is no memory for a thread's counters"]
+    assert len(done.only.stream["cuts"]) == 1
+    assert not done.only.stream.ended
 
 
 def test_killed_from_outside_keeps_finished_slices(engine: CpuEngine, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@
  *   u64 seen[CELLS]       the counters at the last flush
  *
  * and a second with the first two members only, which is never read: there the instrumented code
- * counts while the thread must not count. It finds the active one through a word of thread-local
- * storage, so threads share nothing while they run.
+ * counts while the thread must not count. The instrumented code finds the active one through a word
+ * of thread-local storage, so threads share nothing while they run.
  *
  * A flush reads while the owner keeps writing. It clears a group's mark before it reads the group's
  * counters, and the owner marks after counting: a count that the flush misses is marked again and
@@ -51,6 +51,7 @@ typedef struct birth {
 
 static thread *threads;
 static birth *births;
+static void *shared_waste;     /* of threads for whose own there was no memory */
 static uint64_t retired_total; /* instructions of threads that ended */
 static uint64_t base_total;    /* instructions before a fork, not this process's */
 static reg_id_t tls_segment;
@@ -62,7 +63,8 @@ static uint8_t has_path[MAX_BLOCKS / GROUP];
 
 bool threads_init(void) {
   by_path = reserve(MAX_BLOCKS * sizeof *by_path);
-  return by_path && dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0);
+  shared_waste = reserve(WASTE_SIZE);
+  return by_path && shared_waste && dr_raw_tls_calloc(&tls_segment, &tls_offset, 2, 0);
 }
 
 static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
@@ -187,6 +189,7 @@ void thread_starts(void *drcontext) {
     t->number = number_new();
   }
   t->waste = reserve(WASTE_SIZE);
+  if (!t->waste) t->waste = shared_waste;
   if (!t->runtime && !b.child) {
     number_started(t->number, (long)dr_get_thread_id(drcontext));
     if (option_counts_thread(t->number)) t->counters = reserve(sizeof *t->counters);
@@ -310,7 +313,7 @@ static void unlink_thread(thread *t) {
 
 static void free_thread(thread *t) {
   release(t->counters, sizeof *t->counters);
-  release(t->waste, WASTE_SIZE);
+  if (t->waste != shared_waste) release(t->waste, WASTE_SIZE);
   dr_global_free(t, sizeof *t);
 }
 

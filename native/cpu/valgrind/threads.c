@@ -76,6 +76,7 @@ void thread_created(ThreadId creator, ThreadId tid) {
   t->number = number_new();
   if (!option_counts_thread(t->number)) return;
   t->counters = reserve();
+  if (!t->counters) stream_give_up("there is no memory for a thread's counters");
   if (options.memory) t->distances = memory_new();
 }
 
