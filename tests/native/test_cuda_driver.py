@@ -78,6 +78,16 @@ def test_a_driver_that_works_is_carried(stand_in: Path, tmp_path: Path) -> None:
     assert manifest(tmp_path / "run")["fallbacks"] == []
 
 
+def test_filters_of_an_xpuprof_around_us_are_not_the_probes(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN the variables of an outer xpuprof's --process and --window THEN the probe is recorded
+    all the same."""
+    monkeypatch.setenv("XPUPROF_PROCESSES", "some-other-program")
+    monkeypatch.setenv("XPUPROF_WINDOW", "100-200")
+    assert probed(Valgrind()) == (Outcome("exit", ""), True)
+
+
 @pytest.mark.parametrize(
     ("fault", "words"), [("illegal", "`context`: ended by SIGILL"), ("hang", "`wait`: no end")]
 )

@@ -21,14 +21,8 @@ from xpuprof.engines.base import Probe
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.pin import Pin
 from xpuprof.engines.cpu.valgrind import Valgrind
-from xpuprof.engines.filters import (
-    Filters,
-    check_engines,
-    check_kernels,
-    check_window,
-    starts_closed,
-    wanted_of_cpu_engine,
-)
+from xpuprof.engines.filter_grammar import check_kernels, check_window, starts_closed
+from xpuprof.engines.filters import Filters, check_engines, wanted_of_cpu_engine
 from xpuprof.engines.gpu.cuda import Cuda
 from xpuprof.engines.gpu.gtpin import Gtpin
 from xpuprof.engines.gpu.opencl import OpenCl

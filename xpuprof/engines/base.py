@@ -85,10 +85,9 @@ class Ahead:
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What a GPU engine instruments."""
+    """What a GPU engine records besides launches and counts. The program's environment names the
+    launches that it instruments (`Filters.environment`)."""
 
-    kernels: str = ""
-    """Kernel specification (`2-8@gemm.*,100-`); empty: every launch."""
     memory: bool = False
     """Also record LRU stack distances of accesses to global memory, by launch (slow)."""
     ahead: Ahead | None = None

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe
 from xpuprof.engines.cache import cache_folder
+from xpuprof.engines.filters import VARIABLES
 from xpuprof.engines.native import native_file
 from xpuprof.errors import TraceError, UsageError
 from xpuprof.scratch import scratch
@@ -125,7 +126,8 @@ def _probe(cpu: CpuEngine | None, gpu: GpuEngine) -> Outcome:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    own = {k: v for k, v in os.environ.items() if k != "CUDA_INJECTION64_PATH"}
+    others = ("CUDA_INJECTION64_PATH", *VARIABLES)  # an xpuprof around us may have set filters
+    own = {k: v for k, v in os.environ.items() if k not in others}
     return own | dict(more)
 
 

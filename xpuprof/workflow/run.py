@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from xpuprof.engines.base import Ahead, GpuOptions, Timer
+from xpuprof.engines.base import Ahead, Timer
 from xpuprof.engines.filters import EVERYTHING, Filters
 from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.launch import execute
@@ -160,7 +160,8 @@ def _paired(ready: Prepared) -> Iterator[Prepared]:
     """The same executions, of which the first leaves for the profile what it will have compiled, if
     it counts all kernels under a CPU engine (which makes compilation slow)."""
     program = ready.program
-    partly = program.filters.window or program.filters.gpu_options() != GpuOptions()
+    filters = program.filters
+    partly = filters.window or filters.kernels or filters.memory
     if program.cpu is None or program.gpu is None or partly:
         yield ready
         return

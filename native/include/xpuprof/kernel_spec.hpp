@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which launches are instrumented: the kernel specification of `--kernels`, handed to GPU engines
  * in XPUPROF_KERNELS. This is the one implementation of its meaning, documented in docs/filters.md;
- * the launcher refuses what does not parse (engines/filters.py).
+ * the launcher refuses what does not parse (engines/filter_grammar.py).
  *
  *   spec  = term {"," term}          a launch is chosen when any term chooses it; a comma in
  *                                    brackets does not separate

@@ -66,7 +66,6 @@ class Nvbit(GpuEngine):
         environment = {
             "CUDA_INJECTION64_PATH": probe.details["library"],
             "XPUPROF_NVDISASM": probe.details["nvdisasm"],
-            "XPUPROF_KERNELS": options.kernels,
             **KIT,
         }
         if shutil.which("cuobjdump") is None:

@@ -46,7 +46,7 @@ class Ptx(GpuEngine):
         self.usable()
         folder = driver_folder(execution_dir)
         path = [str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        return {"LD_LIBRARY_PATH": ":".join(path), "XPUPROF_KERNELS": options.kernels}
+        return {"LD_LIBRARY_PATH": ":".join(path)}
 
 
 def driver_folder(execution_dir: Path) -> Path:
