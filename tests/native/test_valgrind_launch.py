@@ -187,3 +187,36 @@ def test_a_process_has_its_programs_name(tmp_path: Path) -> None:
     natively = run_text([str(script)]).stdout
     assert natively == "named_by_a_file\ncat\ncat\n"
     assert profile(Valgrind(), [str(script)], tmp_path / "p").process.stdout == natively
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [(".byte 0x62,0xf1,0x7c,0x48,0x58,0xc0", "(62 f1 7c 48 58 c0)"), ("ud2", "")],
+    ids=["vaddps zmm", "ud2"],
+)
+def test_an_instruction_that_valgrind_does_not_know(code: str, shown: str, tmp_path: Path) -> None:
+    """GIVEN a program that SIGILL ends THEN the run tells of the instruction if it is Valgrind that
+    does not know it, and nothing of one that is invalid on every processor."""
+    source = f'int main(void) {{ __asm__ volatile("{code}" ::: "xmm0"); return 0; }}'
+    program = compile_text(source, tmp_path / "program")
+    done = xpuprof_text(
+        "profile", "--cpu", "valgrind", "--gpu", "none", "-o", tmp_path / "run", "--", program
+    )
+    assert "ended by SIGILL" in done.stderr
+    assert ("an instruction that Valgrind does not know" in done.stderr) == bool(shown)
+    assert shown in done.stderr
+
+
+def test_an_unknown_instruction_that_the_program_expects(tmp_path: Path) -> None:
+    """GIVEN a program that tries an instruction and handles SIGILL THEN the run lacks nothing."""
+    source = """#include <signal.h>
+#include <stdlib.h>
+static void without(int signal) { (void)signal; exit(5); }
+int main(void) {
+  signal(SIGILL, without);
+  __asm__ volatile(".byte 0x62,0xf1,0x7c,0x48,0x58,0xc0" ::: "xmm0");
+  return 5;
+}
+"""
+    done = profile(Valgrind(), [compile_text(source, tmp_path / "p")], tmp_path / "run")
+    assert done.process.returncode == 5 and not (tmp_path / "run" / "failures").exists()

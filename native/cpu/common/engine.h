@@ -106,6 +106,8 @@ void stream_close(void);
 void stream_forget(void); /* in a forked child */
 /* No further slices rather than wrong ones. */
 void stream_give_up(const char *reason);
+/* What this process could not record, for the run: the three texts in one. */
+void stream_lacks(const char *before, const char *what, const char *after);
 /* The rest of the root process runs natively: it executed `what`. */
 void stream_runs_natively(const char *what);
 xp_body stream_body(size_t room);

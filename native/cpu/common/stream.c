@@ -104,14 +104,18 @@ void stream_give_up(const char *reason) {
   xp_writer_fail(&stream, reason);
 }
 
-void stream_runs_natively(const char *what) {
+void stream_lacks(const char *before, const char *what, const char *after) {
   xp_body line = stream_body(256);
-  xp_put_bytes(&line, "its CPU work: it executed ", 26);
+  xp_put_bytes(&line, before, text_length(before));
   xp_put_bytes(&line, what, text_length(what));
-  xp_put_bytes(&line, ", which runs natively", 22); /* and the zero */
+  xp_put_bytes(&line, after, text_length(after) + 1); /* and the zero */
   if (!options.directory || line.overflow) return;
   find_place();
   xp_place_failure(&place, (const char *)line.data);
+}
+
+void stream_runs_natively(const char *what) {
+  stream_lacks("its CPU work: it executed ", what, ", which runs natively");
 }
 
 xp_body stream_body(size_t room) {

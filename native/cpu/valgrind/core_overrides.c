@@ -22,6 +22,7 @@
 #include "pub_tool_xarray.h"
 #include "system_call.h"
 #include "tool.h"
+#include "unknown_instructions.h"
 
 /* Symbols and line tables are needed for the routine filter only; reading them costs a program with
  * large libraries (LLVM in an OpenCL runtime) more than translating its code. */
@@ -173,6 +174,7 @@ extern Int VG_(gettid)(void);
 extern void __wrap_vgPlain_kill_self(Int);
 
 void __wrap_vgPlain_kill_self(Int signal) {
+  unknown_instruction_ends(signal);
   vki_sigaction_toK_t action = {.ksa_handler = VKI_SIG_DFL};
   vki_sigset_t mask;
   VG_(sigemptyset)(&mask);

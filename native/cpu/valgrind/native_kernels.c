@@ -20,6 +20,7 @@
 #include "stop_signals.h"
 #include "system_call.h"
 #include "tool.h"
+#include "unknown_instructions.h"
 
 /* Declared in Valgrind's core. */
 extern Bool VG_(is_exiting)(ThreadId);
@@ -33,7 +34,6 @@ extern Bool VG_(extend_stack)(ThreadId, Addr);
 extern void VG_(synth_fault)(ThreadId);
 extern void VG_(synth_fault_mapping)(ThreadId, Addr);
 extern void VG_(synth_fault_perms)(ThreadId, Addr);
-extern void VG_(synth_sigill)(ThreadId, Addr);
 extern void VG_(synth_sigbus)(ThreadId);
 extern void VG_(synth_sigfpe)(ThreadId, UInt);
 extern void VG_(synth_sigtrap)(ThreadId);
@@ -226,7 +226,7 @@ static void deliver(ThreadId tid, const event *f) {
       VG_(synth_sigfpe)(tid, (UInt)f->code);
       break;
     case VKI_SIGILL:
-      VG_(synth_sigill)(tid, f->instruction);
+      __real_vgPlain_synth_sigill(tid, f->instruction);
       break;
     case VKI_SIGTRAP:
       VG_(synth_sigtrap)(tid);
