@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.compile import opencl_program
 from tests.support.probes import require_cpu, require_opencl
 from tests.support.run import xpuprof_text
 from xpuprof.engines.cpu.valgrind import Valgrind
@@ -53,6 +54,18 @@ def test_without_a_gpu_engine_it_fails(tmp_path: Path) -> None:
     hidden = {**os.environ, "OCL_ICD_VENDORS": str(tmp_path), "XPUPROF_OPENCL_RUNTIME": "system"}
     done = xpuprof_text("doctor", "--self-test", environment=hidden)
     assert done.returncode == 1 and "no GPU engine is usable" in done.stdout
+
+
+def test_a_device_whose_kernels_are_not_counted(tmp_path: Path) -> None:
+    """GIVEN a device that takes no SPIR-V THEN `doctor` says that it is timed only; of others it
+    gives the name alone."""
+    opencl_program("opencl_no_spirv", tmp_path, "-shared", "-fPIC").rename(
+        tmp_path / "libOpenCL.so.1"
+    )
+    without = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "XPUPROF_OPENCL_RUNTIME": "system"}
+    said = xpuprof_text("doctor", environment=without).stdout
+    assert "rusticl, OpenCL 3.0 : llvmpipe (launches and times only: it takes no SPIR-V)" in said
+    assert "launches and times only" not in xpuprof_text("doctor").stdout
 
 
 def test_exact_counts_pass(example: Path) -> None:

@@ -58,10 +58,15 @@ def handles(function, *first):
     found = (ctypes.c_void_p * n.value)()
     function(*first, n, found, None)
     return [ctypes.c_void_p(handle) for handle in found]
-ALL, NAME, VERSION, DEVICE = ctypes.c_ulong(0xFFFFFFFF), 0x902, 0x901, 0x102B
+ALL, NAME, VERSION = ctypes.c_ulong(0xFFFFFFFF), 0x902, 0x901
+DEVICE, EXTENSIONS, IL = 0x102B, 0x1030, 0x105B
+def device(handle):
+    name, extensions, il = (text(cl.clGetDeviceInfo, handle, n) for n in (DEVICE, EXTENSIONS, IL))
+    counts = "SPIR-V" in il or "cl_khr_spir" in extensions
+    return name if counts else name + " (launches and times only: it takes no SPIR-V)"
 json.dump([
     [text(cl.clGetPlatformInfo, p, NAME), text(cl.clGetPlatformInfo, p, VERSION),
-     [text(cl.clGetDeviceInfo, d, DEVICE) for d in handles(cl.clGetDeviceIDs, p, ALL)]]
+     [device(d) for d in handles(cl.clGetDeviceIDs, p, ALL)]]
     for p in handles(cl.clGetPlatformIDs)], sys.stdout)
 """
 
