@@ -73,7 +73,9 @@ def test_a_script_that_executes_its_interpreter(engine: CpuEngine, tmp_path: Pat
     assert (done.returncode, done.stdout) == (4, "here\n")
 
 
-def test_a_script_whose_interpreter_is_a_script(engine: CpuEngine, tmp_path: Path) -> None:
+def test_a_script_whose_interpreter_is_a_script(
+    engine: CpuEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """GIVEN scripts that interpret scripts, started by the user and by a program THEN each gets
     the words that the kernel gives it."""
     for name, line in {
@@ -83,11 +85,12 @@ def test_a_script_whose_interpreter_is_a_script(engine: CpuEngine, tmp_path: Pat
     }.items():
         (tmp_path / name).write_text(f"#! {line}\n")
         (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
     words = "./shim of the shim ./tool ./app 1  2\n"
     for program in (["./app", "1 ", "2"], ["/bin/sh", "-c", "./app '1 ' 2"]):
-        alone = run_text(program, cwd=tmp_path)
+        alone = run_text(program)
         line, environment = command(engine, program, tmp_path / "p")
-        done = run_text(line, environment=environment, cwd=tmp_path)
+        done = run_text(line, environment=environment)
         assert (done.stdout, done.stderr) == (alone.stdout, "") == (words, "")
 
 
