@@ -267,3 +267,22 @@ def test_the_stream_takes_memory_page_by_page(
     monkeypatch.setenv("XPUPROF_MODE", "profile")
     first, more, most = map(int, python(RESIDENT, LIBRARY).split())
     assert first <= 8 < more <= most <= 264
+
+
+REGISTERED = """
+import ctypes, sys
+from tests.support.boundary_abi import Runtime, launch_all
+runtime = Runtime(sys.argv[1])
+kind = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p)
+callback = kind(lambda slice, user: print(slice, user))
+runtime.lib.xpu_register_cut(callback, ctypes.c_void_p(7))
+runtime.init()
+launch_all(runtime, 3)
+"""
+
+
+def test_a_tool_may_register_for_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a callback of a CPU tool in the process THEN each launch calls it once, with the slice
+    that ends and the tool's own pointer."""
+    monkeypatch.setenv("XPUPROF_DIR", str(tmp_path))
+    assert python(REGISTERED, LIBRARY).split("\n")[:3] == ["0 7", "1 7", "2 7"]
