@@ -29,12 +29,9 @@ extern "C" {
 #define XPU_ENV_TIMER "XPUPROF_TIMER"   /* sync | async; in a profile, async: device stamps too */
 #define XPU_ENV_CLOCK "XPUPROF_CLOCK"   /* tsc | monotonic_raw: the clock of every stamp */
 #define XPU_ENV_MEMORY "XPUPROF_MEMORY" /* room for a launch's accesses, bytes; unset: none */
-#define XPU_ENV_FAILURES                                                                     \
-  "XPUPROF_FAILURES"                    /* abstract socket for reports of recording failures \
-                                         */
-#define XPU_ENV_CLINST "XPUPROF_CLINST" /* UNIX socket of the OpenCL instrumenter */
-#define XPU_ENV_TRANSLATED \
-  "XPUPROF_TRANSLATED" /* set: a CPU engine translates the process's code */
+#define XPU_ENV_FAILURES "XPUPROF_FAILURES"     /* abstract socket for failure reports */
+#define XPU_ENV_CLINST "XPUPROF_CLINST"         /* UNIX socket of the OpenCL instrumenter */
+#define XPU_ENV_TRANSLATED "XPUPROF_TRANSLATED" /* set: under a CPU engine that translates */
 
 #define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"           /* path of libxpuprof_rt, for marker.h */
 #define XPU_ENV_WINDOW "XPUPROF_WINDOW"             /* RANGE or [RANGE]@MARKER (docs/filters.md) */

@@ -108,10 +108,22 @@ bool is_joint(const Edge &edge, llvm::LoopInfo &loops) {
   });
 }
 
+// ---- the plan ---------------------------------------------------------------------------------
+
 // The planned contents of a slot.
 struct Fields {
   unsigned bits;
   std::vector<uint32_t> probes;
+};
+
+// What is decided before the kernel changes.
+struct CounterPlan {
+  std::vector<Edge> edges;  // by probe
+  std::vector<Multiple> multiples;
+  std::vector<Fields> slots;
+  size_t n_counted = 0;        // of the slots: the others are the multiples'
+  std::set<uint32_t> varying;  // probes of counters that have to differ between work-items
+  bool body_varies = false, in_memory = false;
 };
 
 std::vector<Fields> fields_of(const std::vector<uint32_t> &once, const std::vector<uint32_t> &often,
@@ -127,6 +139,61 @@ std::vector<Fields> fields_of(const std::vector<uint32_t> &once, const std::vect
   for (uint32_t probe : often) fields.push_back({64, {probe}});
   return fields;
 }
+
+// Multiples have slots only for analytic counts (analytic_counts.h); their values in the kernel are
+// not used.
+void plan_slots(const std::vector<FlowEdge> &flow, const std::vector<uint32_t> &probes,
+                const std::vector<uint32_t> &component, unsigned field_bits, CounterPlan *plan) {
+  std::set<uint32_t> free;
+  for (const Multiple &multiple : plan->multiples) free.insert(multiple.probe);
+  std::vector<uint32_t> once[2], often[2];
+  for (uint32_t p = 0; p < probes.size(); p++) {
+    const FlowEdge &edge = flow[probes[p]];
+    (component[edge.from] == component[edge.to] ? often : once)[free.count(p)].push_back(p);
+  }
+  plan->slots = fields_of(once[0], often[0], field_bits);
+  plan->n_counted = plan->slots.size();
+  for (Fields &one : fields_of(once[1], often[1], field_bits)) plan->slots.push_back(one);
+}
+
+void plan_variation(llvm::Function &function, llvm::LoopInfo &loops, const Warps &warps,
+                    CounterPlan *plan) {
+  const bool has_barriers = llvm::any_of(function, has_barrier);
+  plan->body_varies = warps.pocl && !has_barriers && !loops.empty();
+  if (warps.pocl ? !has_barriers : !warps.sub_groups) return;
+  for (uint32_t p = 0; p < plan->edges.size(); p++) {
+    if (!is_joint(plan->edges[p], loops)) plan->varying.insert(p);
+  }
+}
+
+// Also describes the kernel's blocks.
+CounterPlan plan_counters(llvm::Function &function, llvm::FunctionAnalysisManager &analyses,
+                          const Warps &warps, Kernel *kernel) {
+  const std::vector<Edge> edges = edges_of(function);
+  llvm::DenseMap<BasicBlock *, uint32_t> number;
+  for (BasicBlock &block : function) {
+    number[&block] = kernel->blocks.size();
+    kernel->blocks.push_back(count_instructions(block));
+  }
+  std::vector<FlowEdge> flow;
+  for (const Edge &edge : edges) {
+    flow.push_back({number[edge.from], number[edge.to], cost_of(edge, function, analyses)});
+  }
+  FlowPlan counted = plan_flow(kernel->blocks.size(), flow);
+  CounterPlan plan;
+  plan.multiples = find_multiples(function, edges, flow, counted, analyses);
+  for (uint32_t edge : counted.probes) plan.edges.push_back(edges[edge]);
+  plan_slots(flow, counted.probes, components(function, number), warps.field_bits(), &plan);
+  plan_variation(function, analyses.getResult<llvm::LoopAnalysis>(function), warps, &plan);
+  kernel->derivation = std::move(counted.derivation);
+  kernel->n_probes = plan.edges.size();
+  plan.in_memory = counts_in_memory(function, kernel->n_probes, warps, analyses);
+  kernel->scratch_probes =
+      warps.reduce || plan.in_memory ? 0 : std::min<uint32_t>(plan.n_counted, warps.local_words);
+  return plan;
+}
+
+// ---- the code ---------------------------------------------------------------------------------
 
 // Counters start as memory, so that they can be incremented anywhere; PromoteMemToReg turns them
 // into registers. Narrow counters keep a runtime's vectors over the work-items wide.
@@ -148,6 +215,43 @@ void drop_counters(llvm::Function &function) {
   for (llvm::Instruction *counter : counters) counter->eraseFromParent();
 }
 
+std::vector<Slot> make_slots(llvm::IRBuilder<> &builder, const CounterPlan &plan) {
+  std::vector<Slot> slots;
+  for (const Fields &fields : plan.slots) {
+    slots.push_back(make_slot(builder, fields));
+    slots.back().varies =
+        llvm::any_of(fields.probes, [&](uint32_t p) { return plan.varying.count(p); });
+  }
+  return slots;
+}
+
+// Returns, by probe, the block that runs when its edge is taken.
+std::vector<BasicBlock *> insert_increments(llvm::IRBuilder<> &builder, const CounterPlan &plan,
+                                            const std::vector<Slot> &slots, unsigned field_bits) {
+  std::vector<BasicBlock *> places(plan.edges.size());
+  for (const Slot &slot : slots) {
+    for (size_t field = 0; field < slot.probes.size(); field++) {
+      const uint32_t probe = slot.probes[field];
+      builder.SetInsertPoint(place_on(plan.edges[probe]));
+      places[probe] = builder.GetInsertBlock();
+      auto *type = slot.value->getAllocatedType();
+      auto *one = llvm::ConstantInt::get(type, 1ull << (field * field_bits));
+      auto *sum = builder.CreateAdd(builder.CreateLoad(type, slot.value), one, kCounterName);
+      builder.CreateStore(sum, slot.value);
+    }
+  }
+  return places;
+}
+
+void promote(llvm::Function &function, const std::vector<Slot> &slots,
+             llvm::FunctionAnalysisManager &analyses) {
+  std::vector<llvm::AllocaInst *> counters;
+  for (const Slot &slot : slots) counters.push_back(slot.value);
+  llvm::DominatorTree dominators(function);
+  llvm::PromoteMemToReg(counters, dominators);
+  analyses.invalidate(function, llvm::PreservedAnalyses::none());
+}
+
 }  // namespace
 
 Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager &analyses,
@@ -157,78 +261,18 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
   kernel.name = original.getName().str();
   kernel.n_args = original.arg_size();
   const BuiltInsReturn known(*original.getParent());
-
-  std::vector<Edge> edges = edges_of(original);
-  llvm::DenseMap<BasicBlock *, uint32_t> number;
-  for (BasicBlock &block : original) {
-    number[&block] = kernel.blocks.size();
-    kernel.blocks.push_back(count_instructions(block));
-  }
-  std::vector<FlowEdge> flow;
-  for (const Edge &edge : edges) {
-    flow.push_back({number[edge.from], number[edge.to], cost_of(edge, original, analyses)});
-  }
-  FlowPlan plan = plan_flow(kernel.blocks.size(), flow);
-  std::vector<Multiple> multiples = find_multiples(original, edges, flow, plan, analyses);
-  std::vector<uint32_t> component = components(original, number);
-  const bool has_barriers = llvm::any_of(original, has_barrier);
-  auto &loops = analyses.getResult<llvm::LoopAnalysis>(original);
-  const bool body_varies = warps.pocl && !has_barriers && !loops.empty();
-  std::set<uint32_t> varying;
-  if (warps.pocl ? has_barriers : warps.sub_groups) {
-    for (uint32_t p = 0; p < plan.probes.size(); p++) {
-      if (!is_joint(edges[plan.probes[p]], loops)) varying.insert(p);
-    }
-  }
-  kernel.derivation = std::move(plan.derivation);
-  kernel.n_probes = plan.probes.size();
-
-  // Multiples have slots only for analytic counts (analytic_counts.h); their values in the kernel
-  // are not used.
-  std::set<uint32_t> free;
-  for (const Multiple &multiple : multiples) free.insert(multiple.probe);
-  std::vector<uint32_t> once[2], often[2];
-  for (uint32_t p = 0; p < plan.probes.size(); p++) {
-    const FlowEdge &edge = flow[plan.probes[p]];
-    (component[edge.from] == component[edge.to] ? often : once)[free.count(p)].push_back(p);
-  }
-  std::vector<Fields> fields = fields_of(once[0], often[0], warps.field_bits());
-  const size_t n_counted = fields.size();
-  for (Fields &one : fields_of(once[1], often[1], warps.field_bits())) fields.push_back(one);
-  const bool in_memory = counts_in_memory(original, kernel.n_probes, warps, analyses);
-  kernel.scratch_probes =
-      warps.reduce || in_memory ? 0 : std::min<uint32_t>(n_counted, warps.local_words);
+  const CounterPlan plan = plan_counters(original, analyses, warps, &kernel);
 
   analyses.clear(original, original.getName());
   result.function = add_arguments(original, kernel.scratch_probes > 0);
   llvm::Function &function = *result.function;
   llvm::IRBuilder<> builder(&*function.getEntryBlock().getFirstInsertionPt());
-  std::vector<Slot> slots;
-  for (const Fields &one : fields) {
-    slots.push_back(make_slot(builder, one));
-    slots.back().varies = llvm::any_of(one.probes, [&](uint32_t p) { return varying.count(p); });
-  }
-  std::vector<BasicBlock *> places(kernel.n_probes);
-  for (const Slot &slot : slots) {
-    for (size_t field = 0; field < slot.probes.size(); field++) {
-      const uint32_t probe = slot.probes[field];
-      builder.SetInsertPoint(place_on(edges[plan.probes[probe]]));
-      places[probe] = builder.GetInsertBlock();
-      auto *type = slot.value->getAllocatedType();
-      auto *one = llvm::ConstantInt::get(type, 1ull << (field * warps.field_bits()));
-      auto *sum = builder.CreateAdd(builder.CreateLoad(type, slot.value), one, kCounterName);
-      builder.CreateStore(sum, slot.value);
-    }
-  }
+  std::vector<Slot> slots = make_slots(builder, plan);
+  std::vector<BasicBlock *> places = insert_increments(builder, plan, slots, warps.field_bits());
   llvm::CallInst *observer = observe(function, slots);
-
-  std::vector<llvm::AllocaInst *> counters;
-  for (const Slot &slot : slots) counters.push_back(slot.value);
-  llvm::DominatorTree dominators(function);
-  llvm::PromoteMemToReg(counters, dominators);
-  analyses.invalidate(function, llvm::PreservedAnalyses::none());
+  promote(function, slots, analyses);
   find_analytic_counts(observer, slots, warps, analyses, &kernel);
-  if (in_memory) {
+  if (plan.in_memory) {
     stop_observing(observer);
     drop_counters(function);
     count_in_memory(function, std::move(places), warps);
@@ -239,11 +283,11 @@ Instrumented instrument(llvm::Function &original, llvm::FunctionAnalysisManager 
     slots[s].result = observer->getArgOperand(s);
   }
   stop_observing(observer);
-  slots.erase(slots.begin() + n_counted, slots.end());
+  slots.erase(slots.begin() + plan.n_counted, slots.end());
   narrow_counters(function, slots, analyses);
   make_varying(function, slots);
-  if (body_varies) make_body_varying(function, slots);
-  write_counts(function, slots, multiples, kernel.n_probes, warps);
+  if (plan.body_varies) make_body_varying(function, slots);
+  write_counts(function, slots, plan.multiples, kernel.n_probes, warps);
   return result;
 }
 

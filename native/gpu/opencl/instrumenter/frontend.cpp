@@ -141,8 +141,9 @@ std::unique_ptr<clang::CompilerInstance> compiler_of(
   return compiler;
 }
 
-std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const Request &request,
-                                             const Part &part, std::vector<std::string> &included) {
+// Clang's command line for one source. `folder`: where it was compiled; may be empty.
+std::vector<std::string> command_line(const Request &request, const Part &part,
+                                      const std::string &folder) {
   std::vector<std::string> arguments = {
     "clang",
     "-target",
@@ -173,7 +174,6 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
     arguments.insert(arguments.end(), {"-U__OPENCL_C_VERSION__",
                                        "-D__OPENCL_C_VERSION__=" + std::to_string(version)});
   add_device(arguments, request, version);
-  const std::string folder = device_value(request, "cwd", "");
   if (!folder.empty()) arguments.insert(arguments.end(), {"-working-directory", folder});
   for (const std::string &option : split_options(request, part.options)) {
     // Our optimisation level is part of the definition of a block: the same for every run.
@@ -186,6 +186,13 @@ std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const R
   const std::string folder_of_headers = std::string(kFolder) + "headers";
   arguments.insert(arguments.end(),
                    {"-I" + folder_of_headers, std::string(kFolder) + "program.cl"});
+  return arguments;
+}
+
+std::unique_ptr<llvm::Module> compile_source(llvm::LLVMContext &context, const Request &request,
+                                             const Part &part, std::vector<std::string> &included) {
+  const std::string folder = device_value(request, "cwd", "");
+  const std::vector<std::string> arguments = command_line(request, part, folder);
   std::vector<const char *> words;
   for (const std::string &argument : arguments) words.push_back(argument.c_str());
 
