@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tests.support.probes import require_opencl
 from tests.support.run import run as run_command
-from xpuprof.engines.base import GpuOptions, Mode, Timer
+from xpuprof.engines.base import GpuOptions, Mode, Timer, recording
 from xpuprof.trace.reader import process_folders, read_process
 from xpuprof.trace.tables import GpuVectors, Process
 
@@ -30,7 +30,8 @@ def environment(
 ) -> Iterator[dict[str, str]]:
     """What a program needs to run under the layer, its instrumenter included."""
     folder.mkdir()
-    added = require_opencl().environment(mode, timer, folder, options)
+    added = recording(mode, timer, folder)
+    added |= require_opencl().environment(mode, timer, folder, options)
     with require_opencl().start_services(mode, folder, options) as more:
         yield dict(os.environ) | added | more
 
@@ -57,7 +58,7 @@ def natively(command: Sequence[str | Path], extra: Mapping[str, str] | None = No
     """One run without the layer, on the runtime of layered runs."""
     with tempfile.TemporaryDirectory() as folder:
         added = require_opencl().environment("time", "async", Path(folder), GpuOptions())
-        del added["OPENCL_LAYERS"], added["XPUPROF_DIR"]
+        del added["OPENCL_LAYERS"]
         return run(command, dict(os.environ) | added | dict(extra or {}))
 
 

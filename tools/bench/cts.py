@@ -32,7 +32,6 @@ from xpuprof.engines.gpu.opencl import OpenCl
 from xpuprof.trace.reader import process_folders, read_process
 
 OUT_OF_TIME = -1000
-OURS = ("OPENCL_LAYERS", "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER")
 
 
 @dataclass
@@ -56,9 +55,8 @@ class Outcome:
 def environment(folder: Path) -> dict[str, str]:
     """Environment of a native run, with the same runtime as a layered one."""
     added = OpenCl().environment("time", "async", folder, GpuOptions())
-    return dict(os.environ, CL_WIMPY_MODE="1") | {
-        key: value for key, value in added.items() if key not in OURS
-    }
+    del added["OPENCL_LAYERS"]
+    return dict(os.environ, CL_WIMPY_MODE="1") | added
 
 
 def run(command: list[str], env: Mapping[str, str], cwd: Path, limit: float) -> tuple[int, str]:

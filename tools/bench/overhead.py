@@ -38,7 +38,15 @@ from statistics import median
 
 import numpy as np
 
-from xpuprof.engines.base import Ahead, CpuEngine, CpuOptions, GpuOptions, Mode, Timer
+from xpuprof.engines.base import (
+    Ahead,
+    CpuEngine,
+    CpuOptions,
+    GpuOptions,
+    Mode,
+    Timer,
+    recording,
+)
 from xpuprof.engines.gpu.opencl import OpenCl, runtime_environment
 from xpuprof.engines.native import native_file
 from xpuprof.engines.registry import engine as cpu_engine
@@ -145,7 +153,7 @@ def cold_caches(command: list[str], engine: str) -> Iterator[GpuOptions]:
         options = GpuOptions(ahead=Ahead(ahead, engine))
         try:
             ours = OpenCl().environment("time", "async", first, options)
-            once(command, dict(os.environ) | ours)
+            once(command, dict(os.environ) | recording("time", "async", first) | ours)
             yield options
         finally:
             os.environ.clear()
@@ -159,7 +167,7 @@ def under(command: list[str], way: Way) -> Cost:
         if way.cold:
             options = stack.enter_context(cold_caches(command, way.engine))
         folder = Path(name)
-        env = dict(os.environ) | {"XPUPROF_DIR": name, "XPUPROF_MODE": way.mode}
+        env = dict(os.environ) | recording(way.mode, way.timer, folder)
         if way.gpu:
             env |= opencl.environment(way.mode, way.timer, folder, options)
             env |= stack.enter_context(opencl.start_services(way.mode, folder, options))

@@ -19,6 +19,16 @@ Mode = Literal["profile", "time"]
 Timer = Literal["sync", "async"]
 
 
+def recording(mode: Mode, timer: Timer, execution_dir: Path) -> dict[str, str]:
+    """The variables that tell our libraries in the program what to record, and where
+    (boundary.h)."""
+    return {
+        "XPUPROF_DIR": str(execution_dir.resolve()),
+        "XPUPROF_MODE": mode,
+        "XPUPROF_TIMER": timer if mode == "time" else "",
+    }
+
+
 @dataclass(frozen=True)
 class Probe:
     """What an engine found on this machine."""
@@ -161,7 +171,8 @@ class GpuEngine(_Named):
     def environment(
         self, mode: Mode, timer: Timer, execution_dir: Path, options: GpuOptions
     ) -> dict[str, str]:
-        """Additions to the program's environment. Raises EngineError."""
+        """Additions to the program's environment, besides those of `recording`. Raises
+        EngineError."""
         raise NotImplementedError
 
     def footprint(self) -> Footprint | None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe
+from xpuprof.engines.base import CpuEngine, CpuOptions, GpuEngine, GpuOptions, Probe, recording
 from xpuprof.engines.cache import cache_folder
 from xpuprof.engines.filters import VARIABLES
 from xpuprof.engines.native import native_file
@@ -114,7 +114,7 @@ def _probe(cpu: CpuEngine | None, gpu: GpuEngine) -> Outcome:
     with scratch() as place:
         folder = Path(place)
         argv = [str(native_file(HELPER)), "run"]
-        more = {"XPUPROF_DIR": place, "XPUPROF_MODE": "profile"}
+        more = recording("profile", "async", folder)
         more |= gpu.environment("profile", "async", folder, GpuOptions())
         if cpu is not None:
             argv, wrapped = cpu.wrap(argv, CpuOptions(), folder)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xpuprof.engines.base import Ahead, CpuEngine, GpuEngine, Mode, Timer
+from xpuprof.engines.base import Ahead, CpuEngine, GpuEngine, Mode, Timer, recording
 from xpuprof.engines.filters import EVERYTHING, VARIABLES, Filters, check_engines
 from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
@@ -28,7 +28,6 @@ from xpuprof.trace.losses import DISK_FULL
 from xpuprof.trace.run import RunWriter
 
 # boundary.h
-_ENV_DIR, _ENV_MODE, _ENV_TIMER = "XPUPROF_DIR", "XPUPROF_MODE", "XPUPROF_TIMER"
 _ENV_RUNTIME, _ENV_TRANSLATED = "XPUPROF_RUNTIME", "XPUPROF_TRANSLATED"
 RUNTIME = "libxpuprof_rt.so"
 
@@ -173,9 +172,7 @@ def _environment(
     # An xpuprof around us may have set filters of its own.
     environment = {k: v for k, v in given_environment().items() if k not in VARIABLES}
     environment |= program.filters.environment()
-    environment[_ENV_DIR] = str(folder.resolve())
-    environment[_ENV_MODE] = mode
-    environment[_ENV_TIMER] = timer if mode == "time" else ""
+    environment |= recording(mode, timer, folder)
     environment[ENV_CLOCK] = source_of_stamps()
     environment[_ENV_RUNTIME] = str(native_file(RUNTIME))
     gpu = program.gpu

@@ -243,9 +243,6 @@ class OpenCl(GpuEngine):
                 for name in ("OPENCL_LAYERS", "OCL_ICD_FILENAMES")
             },
             "XPUPROF_OPENCL_DRIVERS": ":".join(drivers({**os.environ, **runtime})),
-            "XPUPROF_DIR": str(execution_dir.resolve()),
-            "XPUPROF_MODE": mode,
-            "XPUPROF_TIMER": timer if mode == "time" else "",
             "XPUPROF_OPENCL_AHEAD": str(options.ahead.folder) if options.ahead else "",
             "XPUPROF_OPENCL_AHEAD_ENGINE": options.ahead.cpu if options.ahead else "",
             **({"XPUPROF_MEMORY": _memory_room()} if options.memory else {}),
