@@ -4,8 +4,8 @@ error.
 
     python tools/bench/memory.py [--pairs 3] [--repeat 5] [COMMAND ...]
 
-Each COMMAND is one quoted string; without any, tests/integration/programs/reach.c, whose phases
-differ only in the memory they touch, and the example programs. Wall times of the
+Each COMMAND is one quoted string; without any, the tests' program `reach`, whose phases differ only
+in the memory they touch, and the example programs. Wall times of the
 program natively, in a GPU-only profile, and in one with --memory are taken in turns; ratios are
 medians over the rounds, the first of which is not counted. Errors are for one run directory
 (`xpuprof run --cpu none --memory`), selected with and without the distances, with one
@@ -23,19 +23,21 @@ import time
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.compile import opencl_program
+from tests.support.paths import ROOT
 from xpuprof.engines.native import native_file
 from xpuprof.trace.run import Run
 from xpuprof.workflow.evaluate import evaluate
 from xpuprof.workflow.select import select_run
 
-ROOT = Path(__file__).parents[2]
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 0.75)
 
 
 def programs(folder: Path) -> list[str]:
     """The default commands."""
-    source, reach = ROOT / "tests/integration/programs/reach.c", folder / "reach"
-    subprocess.run(["cc", "-O1", str(source), "-o", str(reach), "-lOpenCL"], check=True)
+    reach = opencl_program("reach", folder)
     heat = f"{sys.executable} {ROOT / 'examples/heat/heat.py'}"
     return [f"{reach} 32 262144 12", str(native_file("demo/particles")), heat]
 

@@ -41,8 +41,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Region:
-    """A representative. `number`: its 1-based place in the selection; instruction counts are from
-    the program's start; `warmup`: its beginning if warm-up slices were requested."""
+    """A representative. `number`: its 1-based place in the selection; `warmup`: its beginning if
+    warm-up slices were requested."""
 
     number: int
     representative: Representative
@@ -50,7 +50,6 @@ class Region:
     end: Point
     relative: int
     """Executions of the end instruction between start and end."""
-    first_instruction: int
     instructions: int
     warmup: Point | None = None
 
@@ -100,7 +99,6 @@ def regions(
                 end.count - begin.count
                 if (end.image, end.offset) == (begin.image, begin.offset)
                 else sites.executions(end, r.slice),
-                int(starts[r.slice]),
                 int(starts[r.slice + 1] - starts[r.slice]),
                 sites.beginning(first) if first < r.slice else None,
             )
