@@ -220,3 +220,13 @@ int main(void) {
 """
     done = profile(Valgrind(), [compile_text(source, tmp_path / "p")], tmp_path / "run")
     assert done.process.returncode == 5 and not (tmp_path / "run" / "failures").exists()
+
+
+@pytest.mark.slow
+def test_more_threads_than_can_be_counted(tmp_path: Path) -> None:
+    """GIVEN more threads at a time than have room for their counters in Valgrind's address space
+    THEN the program gets all of them, and the reason for the lack of vectors is told."""
+    folder = execution(tmp_path)
+    done = profile(Valgrind(), [build("cpu_crowd"), 2200], folder)
+    assert (done.process.returncode, done.process.stdout) == (0, "done\n")
+    assert failures(folder) == ["there is no memory for a thread's counters"]

@@ -46,14 +46,29 @@ static counters *nobody;
 static ULong retired_total; /* instructions of threads that ended */
 static ULong base_total;    /* instructions before a fork, not this process's */
 
-static counters *reserve(void) {
-  const SizeT size = VG_PGROUNDUP(sizeof(counters));
+/* Of Valgrind's 128 GiB; the rest is for the program, its threads' stacks among it. */
+static const SizeT MOST_RESERVED = 96ull << 30, RESERVATION = VG_PGROUNDUP(sizeof(counters));
+static SizeT reserved;
+
+static counters *map(void) {
 #ifdef VALGRIND_SHADOW_ALLOC_MAY_FAIL
-  const SysRes made = VG_(am_shadow_alloc)(size);
+  const SysRes made = VG_(am_shadow_alloc)(RESERVATION);
   return sr_isError(made) ? NULL : (counters *)sr_Res(made);
 #else
-  return VG_(am_shadow_alloc)(size);
+  return VG_(am_shadow_alloc)(RESERVATION);
 #endif
+}
+
+static counters *reserve(void) {
+  counters *c = reserved + RESERVATION <= MOST_RESERVED ? map() : NULL;
+  if (c) reserved += RESERVATION;
+  return c;
+}
+
+static void unmap(counters *c) {
+  if (!c) return;
+  VG_(am_munmap_valgrind)((Addr)c, RESERVATION);
+  reserved -= RESERVATION;
 }
 
 void threads_init(void) {
@@ -155,7 +170,7 @@ uint64_t threads_total(void) {
 }
 
 static void release(thread *t) {
-  if (t->counters) VG_(am_munmap_valgrind)((Addr)t->counters, VG_PGROUNDUP(sizeof(counters)));
+  unmap(t->counters);
   memory_free(t->distances);
   t->counters = NULL;
   t->distances = NULL;
