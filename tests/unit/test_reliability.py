@@ -34,11 +34,12 @@ def unlike(runs: np.ndarray) -> list[str]:
     return unlike_their_cluster(SELECTION, known, len(runs))
 
 
-def test_slices_much_longer_than_others_with_their_vectors() -> None:
+def test_slices_much_longer_than_others_of_their_cluster() -> None:
     """GIVEN a cluster with two slices that take 30 times as long THEN they are named, with their
     share of the time."""
     (sentence,) = unlike(times(s7=30, s9=30))
     assert sentence.startswith("73 % of the time is in slices that take much longer than others")
+    assert "others of their cluster: " in sentence
     assert "2 of the 20 slices of cluster" in sentence and "ends with k" in sentence
 
 

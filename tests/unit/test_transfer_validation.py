@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.compile import compile_text
 from tests.support.runs_made_up import made_up_run, marker, select_by_kernel
+from xpuprof.engines.filters import Filters
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.validation import transfer_json, validation_json
@@ -30,6 +31,7 @@ from xpuprof.validation.regions import KernelSpec, named_regions, parse_spec, se
 from xpuprof.validation.timed import Timed
 from xpuprof.validation.transfer import hold_against
 from xpuprof.validation.validate import image_differences, validate
+from xpuprof.workflow.time import time
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 TIMES = [1.0, 2.0, 1.0, 2.0, 1.0, 0.5]
@@ -93,6 +95,15 @@ def test_a_region_in_another_order_is_not_said_to_be_absent() -> None:
             MissingRegionError, match="matched nothing in B, whose launches have another"
         ):
             use(selection, run)
+
+
+def test_regions_of_which_some_occur_are_not_said_to_be_absent() -> None:
+    """GIVEN a run that lacks one region's kernel, and has another's elsewhere in its order."""
+    selection = select_by_kernel(made_up_run(["a/64", "b/64", "c/64", "c/64", "d/64"]))
+    run = made_up_run(["c/64", "c/64", "b/64", "a/64"], name="B")
+    said = r"[23] regions .* matched nothing in B \(1 of them never occurred\): "
+    with pytest.raises(MissingRegionError, match=said):
+        validate(selection, run)
 
 
 def test_allow_missing_reweights_and_states_the_share() -> None:
@@ -646,13 +657,26 @@ def test_missing_region_of_a_selection_is_named() -> None:
         selected_regions(selection, made_up_run(["a/64"], name="B"))
 
 
-def test_a_missing_region_of_a_window_is_said_with_the_option() -> None:
-    """A timer run of the whole program has no slice that ends at the window's end."""
+def test_regions_of_a_window_are_timed_in_that_window(tmp_path: Path) -> None:
+    """GIVEN a selection of a window WHEN another part is to be timed THEN that is refused before
+    the program starts: its launches would be taken for the window's."""
     selection = select_by_kernel(made_up_run(A, TIMES))
     identity = replace(selection.identity, window=SelectedWindow("2@solve"))
-    selection = replace(selection, identity=identity)
-    with pytest.raises(MissingRegionError, match="as it was profiled, with --window 2@solve"):
-        selected_regions(selection, made_up_run(["a/64"], name="B"))
+    replace(selection, identity=identity).write(tmp_path / "window.json")
+    selection.write(tmp_path / "whole.json")
+    for name, window, remedy in (
+        ("window", "", "but this run covers the whole program; .*, with --window 2@solve"),
+        ("window", "1@solve", "the window 2@solve, but this run covers the window 1@solve; "),
+        ("whole", "1@solve", "the whole program, but .*, without --window"),
+    ):
+        with pytest.raises(InputError, match=remedy):
+            time(
+                ["true"],
+                output=tmp_path / "T",
+                regions=tmp_path / f"{name}.json",
+                filters=Filters(window=window),
+            )
+        assert not (tmp_path / "T").exists()
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,12 @@ def _by_markers(selection: Selection, slices: pd.DataFrame, starts: tuple[I64, I
 def unmatched(missing: Sequence[Representative], slices: pd.DataFrame, name: str) -> str:
     """The end of a sentence on regions that no slice of a run matched."""
     rows = marker_rows(slices)
-    if all((r.process, r.end.kernel, r.end.call) in rows for r in missing):
-        return f"matched nothing in {name}, whose launches have another order or device program"
-    return f"never occurred in {name}"
+    absent = sum((r.process, r.end.kernel, r.end.call) not in rows for r in missing)
+    if absent == len(missing):
+        return f"never occurred in {name}"
+    if absent:
+        return f"matched nothing in {name} ({absent} of them never occurred)"
+    return f"matched nothing in {name}, whose launches have another order or device program"
 
 
 def marker_rows(slices: pd.DataFrame) -> Mapping[tuple[int, str, int], int]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,17 +61,10 @@ def selected_regions(selection: Selection, timed: Timed, warmup: int = 0) -> lis
         region = describe(moved.missing[0], selection)
         raise MissingRegionError(
             f"{region} of the selection {unmatched(moved.missing[:1], timed.slices, timed.name)}; "
-            "run the program as it was profiled" + _window(selection, timed)
+            "run the program as it was profiled"
         )
     chosen = moved.selection.representatives
     return _measure(timed, [(r.slice, r.multiplier) for r in chosen], warmup)
-
-
-def _window(selection: Selection, timed: Timed) -> str:
-    """The option that the timer run lacks, if the selection covers a window."""
-    if not selection.window or timed.window == selection.window:
-        return ""
-    return f", with --window {shlex.quote(selection.window)}"
 
 
 def named_regions(specs: Sequence[KernelSpec], timed: Timed, warmup: int = 0) -> list[RegionTime]:

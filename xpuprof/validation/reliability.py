@@ -28,8 +28,8 @@ def unreliable_projection(
 
 
 def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> list[str]:
-    """Says which cluster's slices differ in time by more than equal vectors can explain, if that
-    concerns much of the time; needs enough runs to tell it from noise."""
+    """Says which cluster's slices differ in time by more than like slices do, if that concerns much
+    of the time; needs enough runs to tell it from noise."""
     if runs < ENOUGH_FOR_MEDIAN or selection.design.strata is not None:
         return []
     excess, heaviest = 0.0, (0.0, "")
@@ -57,8 +57,8 @@ def unlike_their_cluster(selection: Selection, times: ByCluster, runs: int) -> l
     if share < LARGE:
         return []
     return [
-        f"{100 * share:.0f} % of the time is in slices that take much longer than others with "
-        f"equal vectors: {heaviest[1]}; choose by measured times (select --method with one of "
+        f"{100 * share:.0f} % of the time is in slices that take much longer than others of their "
+        f"cluster: {heaviest[1]}; choose by measured times (select --method with one of "
         f"{', '.join(by_measured_times())})"
     ]
 

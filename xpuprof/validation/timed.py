@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,22 @@ def _alike(jobs: Sequence[Job]) -> tuple[list[Job], tuple[str, ...]]:
     raced = alike[0].launched_like(other)
     whose, remedy = (RACES, TAKE_TURNS) if raced else (VARIES, STEADY)
     return alike, (f"{whose} ({where}), so its times are those of {taken} alone; {remedy}",)
+
+
+def require_same_part(selection: Selection, window: str, name: str) -> None:
+    """Raises InputError unless `window`, the part that `name` times, is the selection's: slices of
+    another part would be taken for those of the selection."""
+    if window == selection.window:
+        return
+    option = f"with --window {quote(selection.window)}" if selection.window else "without --window"
+    raise InputError(
+        f"the selection covers {_part(selection.window)}, but {name} covers {_part(window)}; time "
+        f"the same part, {option}"
+    )
+
+
+def _part(window: str) -> str:
+    return f"the window {window}" if window else "the whole program"
 
 
 def arranged(timed: Timed, selection: Selection) -> Timed:

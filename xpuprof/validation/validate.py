@@ -24,7 +24,7 @@ from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.elf import build_id
 from xpuprof.trace.processes import named
 from xpuprof.validation.rebase import Transplant, describe, transplant, unmatched
-from xpuprof.validation.timed import Timed, arranged
+from xpuprof.validation.timed import Timed, arranged, require_same_part
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,7 @@ def validate(
     when a representative never occurred, unless `allow_missing`, which re-weights the others;
     InputError when the run is another program's.
     """
-    if timed.window != selection.window:
-        raise InputError(
-            f"the selection covers {_part(selection.window)}, but {timed.name} timed "
-            f"{_part(timed.window)}; time the same part (--window)"
-        )
+    require_same_part(selection, timed.window, timed.name)
     timed = arranged(timed, selection)
     moved = transplant(selection, timed.slices, timed.name)
     if moved.missing and not allow_missing:
@@ -131,10 +127,6 @@ def _labels(timed: Timed) -> dict[int, str]:
         return {}
     numbers = pd.unique(timed.slices["process"]).tolist()
     return {int(n): key.label for n, key in zip(numbers, timed.keys, strict=True)}
-
-
-def _part(window: str) -> str:
-    return f"the window {window}" if window else "the whole program"
 
 
 def image_differences(selection: Selection, argv: Sequence[str | Path]) -> list[str]:

@@ -92,7 +92,7 @@ def time(
     whole_number("warmup", warmup, 0)
     if warmup and not (regions or kernels):
         raise UsageError("--warmup requires --regions or --kernel; add one of them")
-    times_of = _regions(regions, kernels, warmup) if regions or kernels else None
+    times_of = _regions(regions, kernels, warmup, filters) if regions or kernels else None
     if repeat > 1:
         refuse_within_job(f"--repeat is {repeat}")
     notes = Notes(say)
@@ -160,16 +160,18 @@ def _varying(jobs: Sequence[Job]) -> list[str]:
 
 
 def _regions(
-    regions: Selection | str | Path | None, kernels: Sequence[str], warmup: int
+    regions: Selection | str | Path | None, kernels: Sequence[str], warmup: int, filters: Filters
 ) -> Callable[[Run], tuple[tuple[RegionTime, ...], tuple[str, ...]]]:
     """What finds the times of the requested regions, and reasons to doubt them; read and checked
     before the program runs."""
     # These load pandas, without which the program starts sooner.
     from xpuprof.selection.selection import Selection
     from xpuprof.validation.regions import named_regions, parse_spec, selected_regions
-    from xpuprof.validation.timed import from_executions
+    from xpuprof.validation.timed import from_executions, require_same_part
 
     chosen = Selection.read(regions) if isinstance(regions, str | Path) else regions
+    if chosen:
+        require_same_part(chosen, filters.window, "this run")
     specs = [parse_spec(text) for text in kernels]
 
     def found(run: Run) -> tuple[tuple[RegionTime, ...], tuple[str, ...]]:
