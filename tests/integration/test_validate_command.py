@@ -115,6 +115,15 @@ def test_allow_missing_states_the_covered_share(folder: Path) -> None:
     assert "launch sequence differs" in answer["differences"][0]
 
 
+def test_the_next_step_leaves_out_what_this_one_did(folder: Path) -> None:
+    """GIVEN a kept validation that left regions out THEN the next command does, too: without that
+    it would fail."""
+    done = xpuprof("validate", "run/selection.json", "--repeat", "1", "--allow-missing", "-o", "W",
+                   "--", "./app", "1", cwd=folder)  # fmt: skip
+    said = "next: xpuprof transfer --allow-missing run/selection.json RUN_ON_A W\n"
+    assert said in done.stderr.decode()
+
+
 def test_another_build_is_named(folder: Path) -> None:
     """GIVEN a selection WHEN another build of the program runs THEN the build is named."""
     build(folder / "new/app", "-DVARIANT=1")

@@ -25,6 +25,7 @@ from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection import parts
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.kinds import Key
+from xpuprof.trace.run import create_run
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 CSV = "region,cycles,instructions,ipc\n1,100,200,2\n2,50,50,1\n3,10,5,0.5\n"
@@ -49,6 +50,21 @@ def test_sums_and_means_by_hand(selection: Selection, tmp_path: Path) -> None:
     assert whole["ipc"].kind == "mean weighted by cycles"
     assert whole["cycles"].estimate.low is None
     assert "one representative" in whole["cycles"].estimate.basis
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_next_selection_is_made_of_a_run(tmp_path: Path, recorded: bool) -> None:
+    """GIVEN wide intervals THEN the next command names the run in which the selection lies; the
+    folder of a selection that lies elsewhere is no run."""
+    if recorded:
+        create_run(tmp_path, argv=["./app"]).finish("complete")
+    chosen, _ = stratified_selection(np.random.default_rng(1), [40], 3)
+    chosen.write(tmp_path / "selection.json")
+    (tmp_path / "r.csv").write_text("region,cycles\n1,100\n2,50\n3,10\n")
+    given = [str(tmp_path / "selection.json"), "--results", str(tmp_path / "r.csv")]
+    shown = CliRunner().invoke(command, given)
+    run = tmp_path if recorded else "RUN"
+    assert f"next: xpuprof select {run} --target-error 0.02 --force" in shown.stderr
 
 
 def test_ipc_by_instructions_alone_is_the_harmonic_mean(

@@ -192,6 +192,18 @@ def sourced(path: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def test_regions_of_an_earlier_selection_do_not_stay(selection: Selection, tmp_path: Path) -> None:
+    """GIVEN the regions of a longer selection WHEN replaced THEN none of them is left; other files
+    are."""
+    for name in ("region-99.env", "region-mine.env"):
+        (tmp_path / name).touch()
+    nvbit_ranges.write(selection, tmp_path)
+    assert (tmp_path / "region-99.env").exists()
+    nvbit_ranges.write(selection, tmp_path, force=True)
+    assert not (tmp_path / "region-99.env").exists()
+    assert (tmp_path / "region-1.env").exists() and (tmp_path / "region-mine.env").exists()
+
+
 def test_nvbit_ranges(selection: Selection, tmp_path: Path) -> None:
     nvbit_ranges.write(selection, tmp_path)
     everything = sourced(tmp_path / "all.env")

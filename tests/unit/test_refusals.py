@@ -102,7 +102,7 @@ def refused(
             "select R --force --method gpu-point --cpu-weight 0.3",
             "--cpu-weight is for xpu-point and xpu-point-published; gpu-point takes",
         ),
-        ("select R -o file/x", "cannot write file/x: Not a directory"),
+        ("select R -o file/x", "cannot write file/x/selection.json: "),
         ("export R --format sqlite -o file/x.db", "cannot write file/x.db: "),
         ("export R --format sqlite -o folder.db --force", "folder.db is a directory"),
         ("export R --format chrome -o file/x.json", "cannot write file/x.json: "),
@@ -468,6 +468,13 @@ def test_a_database_that_cannot_be_written(here: Path) -> None:
     shown = CliRunner().invoke(cli, ["export", "R", "--format", "sqlite", "-o", "/proc/x.db"])
     assert isinstance(shown.exception, UsageError)
     assert re.fullmatch(r"cannot write /proc/x.db: [\w ]+; name another path", str(shown.exception))
+
+
+def test_an_existing_page_is_seen_before_the_work(tmp_path: Path) -> None:
+    """GIVEN the page WHEN reporting without --force THEN that is refused before a run is read."""
+    (tmp_path / "p.html").touch()
+    shown = CliRunner().invoke(cli, ["report", str(tmp_path / "R"), "-o", str(tmp_path / "p.html")])
+    assert "p.html exists" in str(shown.exception)
 
 
 def test_the_next_step_after_a_kept_validation_keeps_its_times(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ from click.testing import CliRunner
 from xpuprof.cli import cli
 from xpuprof.errors import UsageError, XpuprofError
 from xpuprof.selection.selection import Selection
+from xpuprof.trace.run import create_run
+from xpuprof.workflow.frequency_file import select_frequency_file
+from xpuprof.workflow.select import Places, Request, select_and_write
 
 
 @pytest.fixture()
@@ -51,6 +54,36 @@ def test_frequency_file(vectors: Any, tmp_path: Path) -> None:
         "app.labels", "app.simpoints", "app.weights", "selection.json",
     ]  # fmt: skip
     assert Selection.read(out / "selection.json").k == 3
+
+
+@pytest.mark.parametrize("existing", ["selection.json", "app.weights"])
+def test_existing_files_are_seen_before_the_work(
+    vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: str
+) -> None:
+    """GIVEN one of the outputs WHEN selecting without --force THEN that is refused before the file
+    is read, and nothing is written."""
+    out = tmp_path / "OUT"
+    out.mkdir()
+    (out / existing).write_text("mine")
+    monkeypatch.setattr("xpuprof.workflow.frequency_file.read_frequency_file", _must_not_run)
+    with pytest.raises(UsageError, match=f"{existing} exists"):
+        select_frequency_file(vectors, seed=1, options={}, output=out)
+    assert [path.name for path in out.iterdir()] == [existing]
+
+
+def test_an_existing_selection_of_a_run_is_seen_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a run with a selection WHEN selecting without --force THEN no slice is read."""
+    create_run(tmp_path / "R", argv=["./app"]).finish("complete")
+    (tmp_path / "R" / "selection.json").write_text("mine")
+    monkeypatch.setattr("xpuprof.workflow.select.open_subject", _must_not_run)
+    with pytest.raises(UsageError, match=r"selection\.json exists"):
+        select_and_write(Request(), Places((tmp_path / "R",)))
+
+
+def _must_not_run(*_: object, **__: object) -> None:
+    raise AssertionError("the work was begun")
 
 
 def test_same_command_same_bytes(vectors: Any, tmp_path: Path) -> None:

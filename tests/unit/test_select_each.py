@@ -115,6 +115,26 @@ def test_the_command_writes_parts_of_an_import(two_pids: Path) -> None:
     assert labels == [41, 21]
 
 
+def test_a_new_selection_removes_the_parts_of_the_one_it_replaces(two_pids: Path) -> None:
+    """GIVEN a selection for each process WHEN one for the whole job replaces it THEN no part of the
+    former stays beside it; other files do."""
+    kept = two_pids / "selection-old.json"
+    kept.write_text("mine")
+    command("select", two_pids, "--processes", "each", check=True)
+    command("select", two_pids, "--force", check=True)
+    assert sorted(two_pids.glob("selection*.json")) == [kept, two_pids / "selection.json"]
+
+
+def test_nothing_is_written_beside_an_existing_part(two_pids: Path) -> None:
+    """GIVEN a file at the place of one part WHEN selecting for each process without --force THEN
+    that is refused, and no other file is written."""
+    part = two_pids / "selection-process1.json"
+    part.write_text("mine")
+    done = command("select", two_pids, "--processes", "each")
+    assert done.returncode == 2 and b"selection-process1.json exists" in done.stderr
+    assert list(two_pids.glob("selection*.json")) == [part] and part.read_text() == "mine"
+
+
 def test_ranks_are_drawn_again_from_each_process() -> None:
     """GIVEN two processes of constant but unlike times THEN ranked sets of each project exactly,
     and the interval says so, with all times known or only the representatives'."""

@@ -78,6 +78,7 @@ def command(
     from xpuprof.report import estimate as report
     from xpuprof.report import timeline as timeline_report
     from xpuprof.selection.selection import Selection
+    from xpuprof.trace.run import MANIFEST
     from xpuprof.workflow.estimate import estimate_results
     from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.timeline import replay_run
@@ -109,7 +110,8 @@ def command(
         )
     else:
         click.echo(report.as_text(metrics, zeros=bool(metric)))
-        run = selection if selection.is_dir() else selection.parent
+        folder = selection if selection.is_dir() else selection.parent
+        run = folder if (folder / MANIFEST).exists() else "RUN"  # a selection may lie elsewhere
         if any(whole.estimate.half_width > ENOUGH for whole in metrics):
             options.next_step(
                 f"{line('select', run, '--target-error', '0.02', '--force')} (for narrower "

@@ -63,6 +63,7 @@ def command(
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import working
+    from xpuprof.formats.output import refuse_existing
     from xpuprof.report import chosen, result
     from xpuprof.report.picture import SUFFIXES
     from xpuprof.report.warnings import notes
@@ -75,6 +76,8 @@ def command(
     suffix = output.suffix.lower() if output else ""
     if output and suffix not in (".html", *SUFFIXES):
         raise UsageError(f"{output} has no known suffix; use .html, .png, .svg or .pdf")
+    if output:
+        refuse_existing(output, force)  # before the work, not after it
     _refuse_several(runs, selection, timed, suffix == ".html" and not as_json)
     run = runs[0]
     export = line("export", selection or run, "--format", "NAME", "-o", "OUT")

@@ -108,14 +108,14 @@ def command(
         show(validation_text(done.validation))
         for sentence in done.doubts:
             options.note(sentence, quiet)
-        options.next_step(_next(selection, output), quiet)
+        options.next_step(_next(selection, output, how["allow_missing"]), quiet)
     return end_after(done.ending, done.last)
 
 
-def _next(selection: Path, output: Path | None) -> str:
+def _next(selection: Path, output: Path | None, allow_missing: bool) -> str:
     from xpuprof.workflow.next_step import command as line
 
     if output:
-        return line("transfer", selection, "RUN_ON_A", output)
+        return line("transfer", *["--allow-missing"] * allow_missing, selection, "RUN_ON_A", output)
     export = line("export", selection, "--format", "NAME", "-o", "OUT")
     return f"{export} ({line('help', 'export')} lists formats)"

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from xpuprof.errors import ExistsError, InputError, unwritable
 from xpuprof.selection import design
 from xpuprof.selection.identity import Identity
 from xpuprof.selection.results import RunSummary, Scores
@@ -27,12 +28,40 @@ EACH = "each"
 """`parameters["processes"]` of a selection made process by process."""
 
 
-def write_parts(selection: Selection, folder: Path, force: bool = False) -> None:
-    """Write selection-<process>.json into `folder` for each process of a selection made process by
-    process. Raises as `Selection.write`."""
-    for number, process in enumerate(selection.identity.processes):
-        path = folder / f"selection-{process.label}.json"
+def write(selection: Selection, folder: Path, *, each: bool, force: bool = False) -> None:
+    """Write selection.json into `folder`; with `each`, selection-<process>.json for every process.
+    With `force` those of the selection that is replaced are removed, since their slices and regions
+    are not this one's.
+
+    Raises as `Selection.write`; if a file exists, before anything is written.
+    """
+    whole = folder / "selection.json"
+    own = _files(selection, folder) if each else []
+    for path in (whole, *own):
+        if path.exists() and not force:
+            raise ExistsError(path)
+    stale = set(_replaced(whole)).difference(own)
+    selection.write(whole, force)
+    for number, path in enumerate(own):
         part(selection, number).write(path, force)
+    for path in stale:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritable(path, error) from error
+
+
+def _files(selection: Selection, folder: Path) -> list[Path]:
+    """The files of the selection's processes."""
+    return [folder / f"selection-{process.label}.json" for process in selection.identity.processes]
+
+
+def _replaced(whole: Path) -> list[Path]:
+    """The files of the processes of the selection that `whole` holds; empty if it holds none."""
+    try:
+        return _files(Selection.read(whole), whole.parent)
+    except InputError:
+        return []
 
 
 def seed_of(seed: int, number: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xpuprof.estimation.typical_times import ENOUGH_FOR_MEDIAN
 from xpuprof.methods import registry
-from xpuprof.selection.parts import write_parts
+from xpuprof.selection import parts
 from xpuprof.selection.results import Allotment
 from xpuprof.stages import stage
 from xpuprof.trace.run import Run
@@ -35,9 +35,7 @@ def conclude(
             say(sentence)
     with stage("projecting the time"):
         result = evaluate(run, chosen)
-    chosen.write(run.path / "selection.json")
-    if processes == "each":
-        write_parts(chosen, run.path)
+    parts.write(chosen, run.path, each=processes == "each")
     return result
 
 

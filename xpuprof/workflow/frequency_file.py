@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xpuprof.formats.exporters.simpoint import write_simpoints
+from xpuprof.formats.exporters.simpoint import files, write_simpoints
 from xpuprof.formats.frequency import INTERVAL, read_frequency_file
-from xpuprof.formats.output import made_folder
+from xpuprof.formats.output import made_folder, refuse_existing
 from xpuprof.methods import simpoint
 from xpuprof.workflow.chosen import Chosen
 
@@ -26,6 +26,10 @@ def select_frequency_file(
 ) -> Chosen:
     """Select from the file and, with `output`, write SimPoint's files and selection.json there."""
     begin = time.perf_counter()
+    if output is not None:
+        whole, base = output / "selection.json", output / _stem(source)
+        for path in (whole, *files(base)):
+            refuse_existing(path, force)
     vectors = read_frequency_file(source)
     selection, distance = simpoint.select(
         vectors.row_start,
@@ -38,8 +42,11 @@ def select_frequency_file(
     )
     seconds = time.perf_counter() - begin
     if output is not None:
-        folder = made_folder(output)
-        stem = source.name.removesuffix(".gz").removesuffix(".bb")
-        selection.write(folder / "selection.json", force)
-        write_simpoints(selection, folder / stem, distance, force)
+        made_folder(output)
+        selection.write(whole, force)
+        write_simpoints(selection, base, distance, force)
     return Chosen(str(source), selection, seconds)
+
+
+def _stem(source: Path) -> str:
+    return source.name.removesuffix(".gz").removesuffix(".bb")

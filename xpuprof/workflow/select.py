@@ -14,7 +14,7 @@ from xpuprof.clustering.choice import at_95
 from xpuprof.clustering.executors import open_executor
 from xpuprof.clustering.stability import Stability, over_bootstraps, over_seeds
 from xpuprof.errors import UsageError
-from xpuprof.formats.output import made_folder
+from xpuprof.formats.output import made_folder, refuse_existing
 from xpuprof.methods import registry
 from xpuprof.methods.clustered import slice_times
 from xpuprof.selection import parts
@@ -52,6 +52,11 @@ class Places:
     scheduler: str | None = None
     timed: tuple[Path, ...] = ()
     inputs: tuple[Path, ...] = ()
+
+    @property
+    def file(self) -> Path:
+        """The selection file."""
+        return (self.output or self.runs[0]) / "selection.json"
 
     @property
     def name(self) -> str:
@@ -130,6 +135,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
     runs_once(places.runs)
     if places.together:
         _require_one_run(request, places)
+        refuse_existing(places.file, places.force)
         with open_executor(places.workers, places.scheduler) as executor:
             paths = [str(path.resolve()) for path in places.runs]
             subject = open_runs(paths, executor, places.timed)
@@ -140,6 +146,7 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         doubts = list(subject.doubts)
     else:
         run = Run.open(places.runs[0])
+        refuse_existing(places.file, places.force)
         subject = open_subject(run, places.timed)
         selection = select_subject(subject, request)
         if places.inputs:
@@ -157,10 +164,8 @@ def select_and_write(request: Request, places: Places, *, with_stability: bool =
         subject.metric,
         request.options.get(registry.find(request.method).bound),
     )
-    folder = made_folder(places.output or places.runs[0])
-    selection.write(folder / "selection.json", places.force)
-    if request.processes == "each":
-        parts.write_parts(selection, folder, places.force)
+    folder = made_folder(places.file.parent)
+    parts.write(selection, folder, each=request.processes == "each", force=places.force)
     return result
 
 

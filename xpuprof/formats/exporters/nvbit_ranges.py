@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]:
-    """Write all.env (one run for all regions), region-<n>.env and weights.csv into `folder`."""
+    """Write all.env (one run for all regions), region-<n>.env and weights.csv into `folder`; with
+    `force` the regions of an earlier selection that this one lacks are removed."""
     chosen = launched(selection)
     place = regions_of(selection)
     names = dict.fromkeys(_function(r.end.kernel) for _, r in chosen)
@@ -43,7 +44,11 @@ def write(selection: Selection, folder: Path, force: bool = False) -> list[Path]
             f"DYNAMIC_KERNEL_LIMIT_END={launch + 1}\n"
             f"CUTRACER_KERNEL_FILTERS={_quoted(_function(r.end.kernel))}\n"
         )
-    return write_files(texts, force)
+    written = write_files(texts, force)
+    for path in folder.glob("region-*.env") if force else ():
+        if path not in texts and path.stem.removeprefix("region-").isdecimal():
+            path.unlink()
+    return written
 
 
 def _function(name: str) -> str:

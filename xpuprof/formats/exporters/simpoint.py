@@ -34,21 +34,22 @@ def write_simpoints(
     several = len({r.cluster for r in reps}) < len(reps)
     numbers = [i if several else r.cluster for i, r in enumerate(reps)]
     total = sum(r.weight for r in reps)
+    simpoints, weights, labels = files(base)
     far = [0.0] * selection.slices if distance is None else distance.tolist()
     texts = {
-        ".simpoints": [f"{r.slice} {n}" for r, n in zip(reps, numbers, strict=True)],
-        ".weights": [f"{r.weight / total:.12g} {n}" for r, n in zip(reps, numbers, strict=True)],
-        ".labels": [
+        simpoints: [f"{r.slice} {n}" for r, n in zip(reps, numbers, strict=True)],
+        weights: [f"{r.weight / total:.12g} {n}" for r, n in zip(reps, numbers, strict=True)],
+        labels: [
             f"{label} {d:.9g}" for label, d in zip(selection.labels.tolist(), far, strict=True)
         ],
     }
-    return write_files(
-        {
-            base.with_name(base.name + suffix): "\n".join(lines) + "\n"
-            for suffix, lines in texts.items()
-        },
-        force,
-    )
+    return write_files({path: "\n".join(lines) + "\n" for path, lines in texts.items()}, force)
+
+
+def files(base: Path) -> list[Path]:
+    """`base`.simpoints, `base`.weights and `base`.labels."""
+    kinds = ("simpoints", "weights", "labels")
+    return [base.with_name(f"{base.name}.{kind}") for kind in kinds]
 
 
 FORMAT = Exporter(
