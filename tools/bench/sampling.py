@@ -6,6 +6,7 @@
     tools/bench/sampling.py table DATA [--repeats N] every set and method (docs/results/sampling.md)
     tools/bench/sampling.py cross DATA [--draws N]   selections of one machine on another
     tools/bench/sampling.py coverage [--draws N]     how often the intervals hold the truth
+    tools/bench/sampling.py alone [--draws N]        the same from representatives alone, other times
 
 DATA is a folder with the sub-folders nsys, kineto and metrics of public recordings. Output is
 Markdown.
@@ -64,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("speed", "table", "cross", "coverage"))
+    parser.add_argument("what", choices=("speed", "table", "cross", "coverage", "alone"))
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--draws", type=int, default=2000)
@@ -75,6 +76,8 @@ def main() -> None:
         speed(int(options.kernels), int(options.slices))
     elif options.what == "coverage":
         coverage(options.draws)
+    elif options.what == "alone":
+        alone(options.draws)
     elif options.data is None:
         parser.error("name the folder of recordings")
     elif options.what == "table":
@@ -386,6 +389,57 @@ def held(again: Callable[[int], Selection], times: np.ndarray, draws: int) -> st
         f"| {100 * by_all:.1f} % | {100 * half / truth:.2f} % "
         f"| {100 * np.mean(errors) / truth:.2f} %"
     )
+
+
+def alone(draws: int) -> None:
+    """Intervals from representatives whose clusters nothing else is known of, on times that no rule
+    was chosen on: 8 clusters of 500 slices, some of which take most of the run."""
+    print("| distribution | representatives | held | too high | too low | interval |")
+    print("|---|---|---|---|---|---|")
+    labels = np.repeat(np.arange(8, dtype=np.int32), 500)
+    for name, times in unseen().items():
+        for parts in (3, 5, 10, 30):
+            rng = np.random.default_rng(parts)
+            low, high, widths = 0, 0, []
+            for _ in range(draws):
+                selection = clusters(labels, rng, parts)
+                answer = estimate(selection, only_chosen(selection, times))
+                assert answer.low is not None and answer.high is not None
+                low += answer.low > times.sum()
+                high += answer.high < times.sum()
+                widths.append((answer.high - answer.low) / 2.0)
+            cells = [draws - low - high, low, high]
+            print(
+                f"| {name} | 8 x {parts} | "
+                + " | ".join(f"{100 * cell / draws:.1f} %" for cell in cells)
+                + f" | {100 * np.median(widths) / times.sum():.1f} % |",
+                flush=True,
+            )
+
+
+def unseen() -> dict[str, np.ndarray]:
+    """Times of 8 clusters of 500 slices, one after the other."""
+    rng, count = np.random.default_rng(77), 4000
+    scale = np.repeat(rng.lognormal(1.0, 1.0, 8), 500)
+    rare = np.where(rng.random(count) < 0.1, 5.0, 1.0) * rng.normal(1.0, 0.02, count)
+    quick = np.where(rng.random(count) < 0.1, 0.2, 1.0) * rng.normal(1.0, 0.02, count)
+    steps = rng.normal(0.0, 0.12, (8, 500)).cumsum(axis=1)
+    zeros = np.where(rng.random(count) < 0.3, 0.0, rng.lognormal(0.0, 0.5, count))
+    times = {
+        "normal, 10 %": rng.normal(1.0, 0.1, count),
+        "uniform": rng.random(count),
+        "exponential": rng.exponential(1.0, count),
+        "gamma 0.5": rng.gamma(0.5, 1.0, count),
+        "Weibull 0.6": rng.weibull(0.6, count),
+        "log-normal, sigma 0.6": rng.lognormal(0.0, 0.6, count),
+        "log-normal, sigma 1.3": rng.lognormal(0.0, 1.3, count),
+        "a tenth 5 times as long": rare,
+        "a tenth a fifth as long": quick,
+        "periodic": 1.0 + 0.5 * np.sin(np.arange(count) * 2 * np.pi / 37),
+        "drifting (random walk)": np.exp(steps - steps.mean(axis=1, keepdims=True)).ravel(),
+        "three tenths without time": zeros,
+    }
+    return {name: scale * own * 1e-6 for name, own in times.items()}
 
 
 def redrawn(selection: Selection, strata: Partition, rng: np.random.Generator) -> Selection:

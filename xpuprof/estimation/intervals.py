@@ -63,6 +63,10 @@ STRAYS = 0.08
 variation: the most that was seen on half of the public programs (docs/results/transfer.md). A few
 draws that agree prove less, so it counts as AS_DRAWS more of them."""
 AS_DRAWS = 2.0
+SKEWNESS = 3.0
+"""Skewness of the values within a cluster that is assumed beside the one seen, over their
+coefficient of variation: that of a log-normal distribution. Few draws seldom show the rare long
+slices of which it tells."""
 HERE_ONLY = (
     "this machine only, and its times: {draws:.1f} effective draws; another machine or metric "
     f"needs {LEAST_DRAWS:g}; draw more from each stratum"
@@ -109,22 +113,23 @@ def estimate(
     all_known = bool(np.isfinite(known.covered).all())
     if all_known:
         half, basis = _known_spread(selection, known, value, confidence)
+        margins = _Margins(half, half)
     else:
         samples = _samples(selection, measured)
         spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
         if isinstance(spread, str):
             return Estimate(value, None, None, None, spread)
-        half, basis = _half(samples, spread, confidence), spread.basis
+        margins, basis = _margins(samples, spread, confidence), spread.basis
     # Planned sigmas are scaled by the estimate, so the error is relative to the truth.
     relative = design.planned is not None and not all_known
-    if relative and _is_boundless(design, value, half, confidence, elsewhere):
+    if relative and _is_boundless(design, value, margins.above, confidence, elsewhere):
         return Estimate(value, None, None, None, BOUNDLESS)
     floor = _floor(measured)
     if other_runs:
-        half = math.hypot(half, _next_run(selection, times, confidence))
+        margins = margins.beside(_next_run(selection, times, confidence))
         floor = min(floor, 0.0)  # a later run may take less than these representatives
         basis += f"; runs differ: Student's t over {len(times)} repeats, for one more run"
-    return _bounded(value, half, floor, confidence, basis, relative=relative and not other_runs)
+    return _bounded(value, margins, floor, confidence, basis, relative=relative and not other_runs)
 
 
 def estimate_measured(
@@ -136,7 +141,7 @@ def estimate_measured(
         return Estimate(value, None, None, None, design.no_interval)
     half, basis = _known_spread(selection, known, value, confidence)
     floor = _floor(np.array([measured.of[r.slice] for r in selection.representatives]))
-    return _bounded(value, half, floor, confidence, basis)
+    return _bounded(value, _Margins(half, half), floor, confidence, basis)
 
 
 def estimate_part(
@@ -170,7 +175,7 @@ def estimate_part(
     errors = _errors(selection, by_cluster(selection, mean), scale * part, float(truth.sum()))
     seen = value - measured - float(truth.sum())
     half = _at_least_seen(selection, half_width(errors, confidence), seen)
-    return _bounded(value, half, _floor(own[~others]), confidence, REDRAWN)
+    return _bounded(value, _Margins(half, half), _floor(own[~others]), confidence, REDRAWN)
 
 
 def estimate_ratio(
@@ -201,7 +206,7 @@ def estimate_ratio(
         spread = _with_like_slices(samples.variance, samples.freedom, like, basis)
     half = _half(samples, spread, confidence) / total
     floor = 0.0 if (numerator >= 0.0).all() else -math.inf
-    return _bounded(value, half, floor, confidence, basis)
+    return _bounded(value, _Margins(half, half), floor, confidence, basis)
 
 
 def one_run_error(selection: Selection, times: F64, confidence: float = CONFIDENCE) -> float:
@@ -257,17 +262,16 @@ def cluster_means(
     spread = _sampled_spread(selection, samples, measured, confidence, elsewhere)
     if isinstance(spread, str):
         return mean, spread
-    half, value = (
-        _half(samples, spread, confidence),
-        float(np.dot(samples.stands_for, samples.mean)),
-    )
+    margins = _margins(samples, spread, confidence)
     if selection.design.planned and _is_boundless(
-        selection.design, value, half, confidence, elsewhere
+        selection.design, samples.total, margins.above, confidence, elsewhere
     ):
         return mean, BOUNDLESS
-    wider = _quantile(samples, spread, confidence) / z_score(confidence)
-    sigma = wider * np.sqrt(spread.variance / samples.draws * samples.correction)
-    drawn[samples.cluster] += sigma[:, np.newaxis] * rng.standard_normal((len(sigma), MEANS))
+    sigma = np.sqrt(spread.variance / samples.draws * samples.correction) / z_score(confidence)
+    strayed = sigma[:, np.newaxis] * rng.standard_normal((len(sigma), MEANS))
+    above = samples.stands_for @ strayed > 0.0
+    error = max(math.sqrt(float(samples.terms(spread.variance).sum())), 1e-300)
+    drawn[samples.cluster] += strayed * np.where(above, margins.above, margins.below) / error
     return mean, np.maximum(drawn, 0.0)
 
 
@@ -288,9 +292,21 @@ def half_width(errors: F64, confidence: float) -> float:
     return float(np.sort(np.abs(errors))[rank])
 
 
+@dataclass(frozen=True)
+class _Margins:
+    """How far the truth may lie below and above a value."""
+
+    below: float
+    above: float
+
+    def beside(self, half: float) -> _Margins:
+        """Together with an independent error."""
+        return _Margins(math.hypot(self.below, half), math.hypot(self.above, half))
+
+
 def _bounded(
     value: float,
-    half: float,
+    margins: _Margins,
     floor: float,
     confidence: float,
     basis: str,
@@ -299,12 +315,12 @@ def _bounded(
 ) -> Estimate:
     """An estimate with its interval, bounded below by `floor`.
 
-    With w = half / value, `relative` solves |value - truth| <= w truth for the truth, which has no
-    upper bound from w = 1 on.
+    With equal margins and w = margin / value, `relative` solves |value - truth| <= w truth for the
+    truth, which has no upper bound from w = 1 on.
     """
-    low, high = value - half, value + half
-    if relative and 0.0 < half < value:
-        low, high = value / (1.0 + half / value), value / (1.0 - half / value)
+    low, high = value - margins.below, value + margins.above
+    if relative and 0.0 < margins.above < value:
+        low, high = value / (1.0 + margins.below / value), value / (1.0 - margins.above / value)
     # Complete measurements equal the total except for rounding.
     return Estimate(value, min(max(low, floor), value), high, confidence, basis)
 
@@ -430,9 +446,9 @@ def _mean_of_others(selection: Selection, mean: F64) -> F64:
 class _Samples:
     """The measured values of each cluster that has representatives; columns of equal length.
 
-    `size` slices, `draws` of them chosen (a slice drawn twice counts twice) with `mean` and sample
-    `variance` (0 for one draw); `stands_for`: the sum of the multipliers; `correction`: the
-    finite-population factor.
+    `size` slices, `draws` of them chosen (a slice drawn twice counts twice) with `mean`, sample
+    `variance` (0 for one draw) and third central moment `cube` (0 for two); `stands_for`: the sum
+    of the multipliers; `correction`: the finite-population factor.
     """
 
     cluster: I64
@@ -440,6 +456,7 @@ class _Samples:
     draws: F64
     mean: F64
     variance: F64
+    cube: F64
     stands_for: F64
     correction: F64
 
@@ -453,9 +470,19 @@ class _Samples:
         """Degrees of freedom of `variance`, at least 1."""
         return np.maximum(self.draws - 1.0, 1.0)
 
+    @property
+    def total(self) -> float:
+        """The projected total."""
+        return float(np.dot(self.stands_for, self.mean))
+
     def terms(self, variance: F64) -> F64:
         """Variance of each cluster's projected total, from the variance per slice."""
         return self.stands_for**2 * variance / self.draws * self.correction
+
+    def third(self) -> float:
+        """Third central moment of the projected total."""
+        finite = self.correction * (2.0 * self.correction - 1.0)
+        return float(np.sum(self.stands_for**3 * self.cube / self.draws**2 * finite))
 
 
 def _samples(selection: Selection, measured: F64) -> _Samples:
@@ -466,13 +493,17 @@ def _samples(selection: Selection, measured: F64) -> _Samples:
     size = selection.sizes[cluster].astype(np.float64)
     draws = np.bincount(index, often).astype(np.float64)
     mean = np.bincount(index, often * measured) / draws
-    square = np.bincount(index, often * (measured - mean[index]) ** 2)
+    off = measured - mean[index]
+    square, cube = (np.bincount(index, often * off**power) for power in (2, 3))
     return _Samples(
         cluster=cluster,
         size=size,
         draws=draws,
         mean=mean,
         variance=square / np.maximum(draws - 1.0, 1.0),
+        cube=np.where(
+            draws > 2.0, cube * draws / np.maximum((draws - 1.0) * (draws - 2.0), 1.0), 0.0
+        ),
         stands_for=np.bincount(index, _multipliers(selection)).astype(np.float64),
         correction=(
             np.where(_once_each(selection)[cluster] == size, 0.0, 1.0)
@@ -496,7 +527,8 @@ def _once_each(selection: Selection) -> I64:
 @dataclass(frozen=True, eq=False)
 class _Spread:
     """Variance per slice of each cluster with its degrees of freedom. Clusters in `common` share
-    one estimate, with `common_freedom`. The quantile is at least `least`."""
+    one estimate, with `common_freedom`. The quantile is at least `least`. `skewed`: the draws alone
+    tell it, so it follows them."""
 
     variance: F64
     freedom: F64
@@ -504,12 +536,31 @@ class _Spread:
     common: npt.NDArray[np.bool_] | None = None
     common_freedom: float = math.inf
     least: float = 0.0
+    skewed: bool = False
 
 
 def _half(samples: _Samples, spread: _Spread, confidence: float) -> float:
     """Half-width of the projected total, summed over clusters."""
     total = float(samples.terms(spread.variance).sum())
     return _quantile(samples, spread, confidence) * math.sqrt(total) if total else 0.0
+
+
+def _margins(samples: _Samples, spread: _Spread, confidence: float) -> _Margins:
+    """How far the whole may lie from the projected total.
+
+    Draws without a long slice give a small total and a small spread at once, so the truth lies
+    above their interval more often than below it. Johnson ("Modified t tests and confidence
+    intervals for asymmetrical populations", JASA 73, 1978) corrects the mean by its skewness g: the
+    quantile q becomes q + g (2 q^2 + 1) / 6 on the longer side.
+    """
+    half = _half(samples, spread, confidence)
+    if not spread.skewed or not half:
+        return _Margins(half, half)
+    error = math.sqrt(float(samples.terms(spread.variance).sum()))
+    seen = samples.third() / error**3
+    assumed = SKEWNESS * error / samples.total if (samples.mean >= 0.0).all() else 0.0
+    longer = error * (2.0 * (half / error) ** 2 + 1.0) / 6.0
+    return _Margins(half + max(-seen, 0.0) * longer, half + max(seen + assumed, 0.0) * longer)
 
 
 def _quantile(samples: _Samples, spread: _Spread, confidence: float) -> float:
@@ -566,7 +617,7 @@ def _of_unplanned(samples: _Samples, design: Design) -> _Spread | str:
     if (samples.open & (samples.draws < 2.0)).any():
         return TOO_FEW
     like = _with_like_slices(samples.variance, samples.freedom, samples.mean, design.basis)
-    return replace(like, freedom=samples.freedom)
+    return replace(like, freedom=samples.freedom, skewed=True)
 
 
 def _of_clusters(samples: _Samples) -> _Spread | str:
@@ -590,7 +641,8 @@ def _of_clusters(samples: _Samples) -> _Spread | str:
     basis = "spread among the representatives of each cluster, and that of like slices elsewhere"
     spread = _with_like_slices(seen, freedom, samples.mean, basis)
     # What is borrowed is one estimate: it is wrong for all of them at once.
-    return replace(spread, common=lone, common_freedom=float(spread.freedom[lone].max(initial=1.0)))
+    common_freedom = float(spread.freedom[lone].max(initial=1.0))
+    return replace(spread, common=lone, common_freedom=common_freedom, skewed=True)
 
 
 def _with_like_slices(seen: F64, freedom: F64, mean: F64, basis: str) -> _Spread:

@@ -103,11 +103,14 @@ def timeline(
     if isinstance(drawn, str):
         makespan = Estimate(value, None, None, None, drawn)
     else:
-        known = values[order.slice]
-        whole = np.isfinite(known).all()
-        truth = waits.replay(known).length if whole else replayed.length
-        half = half_width(waits.lengths(drawn, labels) - truth, confidence)
-        makespan = Estimate(value, max(value - half, 0.0), value + half, confidence, BASIS)
+        known, lengths = values[order.slice], waits.lengths(drawn, labels)
+        if np.isfinite(known).all():
+            half = half_width(lengths - waits.replay(known).length, confidence)
+            low, high = value - half, value + half
+        else:  # what the means might have been is not symmetric about the estimate
+            tails = (0.5 - confidence / 2.0, 0.5 + confidence / 2.0)
+            low, high = (np.quantile(lengths, tails) + tail).tolist()
+        makespan = Estimate(value, max(min(low, value), 0.0), max(high, value), confidence, BASIS)
     path = _critical(order, replayed, own[labels])
     return Timeline(
         recorded=order.length,
