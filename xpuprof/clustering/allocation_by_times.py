@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,12 +78,13 @@ class TimedSlices:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """`labels`: int32[slices], clusters numbered by their first slice; `counts`: representatives of
-    each; `cost`: their expected seconds; `variance`: that of the projected total; `goal`: the goal
-    they meet."""
+    """`labels`: int32[slices], clusters numbered by their first slice; `timed`: their slices, with
+    the noise that follows from how they were divided; `counts`: representatives of each; `cost`:
+    their expected seconds; `variance`: that of the projected total; `goal`: the goal they meet."""
 
     k: int
     labels: I32
+    timed: TimedSlices
     counts: I64
     cost: float
     variance: float
@@ -106,19 +107,22 @@ def plans(
     clusters of unlike slices, and that slices with extreme times represent only themselves."""
     made = []
     for k, labels in labelled:
+        own = timed
         if apart:
-            labels = divide_unlike(_in_order_of_appearance(labels), timed.known)
-            labels = split_off_extremes(labels, timed.known, goal.target or AUTO_ERROR)
-        made.append(_plan(k, _in_order_of_appearance(labels), timed, goal))
+            labels, known = divide_unlike(_in_order_of_appearance(labels), timed.known)
+            labels, known = split_off_extremes(labels, known, goal.target or AUTO_ERROR)
+            own = replace(timed, known=known)
+        made.append(_plan(k, _in_order_of_appearance(labels), own, goal))
     if goal.target is None:
         return sorted(made, key=lambda plan: (not plan.affordable, plan.variance))
     return sorted(made, key=lambda plan: (not plan.affordable, plan.cost))
 
 
-def limited(plan: Plan, timed: TimedSlices, alone: I64) -> Plan:
+def limited(plan: Plan, alone: I64) -> Plan:
     """The plan, or the best one within MOST_TIME and MOST_TIMES if it takes more: where the times
     of a loaded machine are mostly noise, more representatives buy little. `alone`: the slices that
     the profile's choice takes, since a choice that takes as much may not err by more."""
+    timed = plan.timed
     least = max(float(timed.moments(plan.labels)[1].sum()), float(timed.times[alone].sum()))
     budget = least + MOST_TIME * (float(timed.times.sum()) - least)
     most = MOST_TIMES * len(alone)
@@ -127,7 +131,7 @@ def limited(plan: Plan, timed: TimedSlices, alone: I64) -> Plan:
     return _plan(plan.k, plan.labels, timed, Goal(None, budget, most))
 
 
-def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:
+def tightened(plan: Plan) -> Iterator[Plan]:
     """The plan, then plans with a smaller target error and budget, since the chosen representatives
     may be worse or more expensive than their clusters' means."""
     yield plan
@@ -135,7 +139,7 @@ def tightened(plan: Plan, timed: TimedSlices) -> Iterator[Plan]:
     for _ in range(TRIES):
         target = None if target is None else target * STEP
         budget = None if budget is None else budget * STEP
-        yield _plan(plan.k, plan.labels, timed, Goal(target, budget))
+        yield _plan(plan.k, plan.labels, plan.timed, Goal(target, budget))
 
 
 def _plan(k: int, labels: I32, timed: TimedSlices, goal: Goal) -> Plan:
@@ -148,7 +152,7 @@ def _plan(k: int, labels: I32, timed: TimedSlices, goal: Goal) -> Plan:
     ):
         counts = affordable(size, spread, cost, goal.budget, goal.most)
     variance = float(np.sum((size * spread) ** 2 * (1.0 / counts - 1.0 / size)))
-    return Plan(k, labels, counts, float(np.dot(counts, cost)), variance, goal)
+    return Plan(k, labels, timed, counts, float(np.dot(counts, cost)), variance, goal)
 
 
 def _in_order_of_appearance(label: I32) -> I32:

@@ -224,7 +224,7 @@ def _by_times(
     made = allocation_by_times.plans(every, timed, _apart(times, options), goal)
     for first in made:
         relabelled = _relabelled(data.executor, labelled[first.k], first.labels)
-        for plan in allocation_by_times.tightened(first, timed):
+        for plan in allocation_by_times.tightened(first):
             choice = _planned(data, found, options, relabelled, plan)
             if _holds(choice, times.typical, goal):
                 return choice, relabelled
@@ -242,9 +242,10 @@ def _for_further_runs(
     timed, goal = TimedSlices(times, labels), Goal(at_95(error), None)
     apart = _apart(times, options)
     (plan,) = allocation_by_times.plans([(found.best.k, labels)], timed, apart, goal)
-    limited = allocation_by_times.limited(plan, timed, alone.representatives.slice)
+    limited = allocation_by_times.limited(plan, alone.representatives.slice)
     relabelled = _relabelled(data.executor, best, limited.labels)
-    choice = _beside(alone, _planned(data, found, options, relabelled, limited), times)
+    planned = _planned(data, found, options, relabelled, limited)
+    choice = _beside(alone, times, planned, plan.timed.known)
     return (choice if limited is plan else _beside_goal(choice, plan, times)), relabelled
 
 
@@ -273,12 +274,12 @@ def at_95(expected_error: float) -> float:
     return z_score() * math.sqrt(math.pi / 2.0) * expected_error
 
 
-def _beside(alone: Choice, choice: Choice, times: SliceTimes) -> Choice:
-    """`choice` with what it takes beside the profile's choice `alone`; unknown if slices were left
-    out."""
+def _beside(alone: Choice, times: SliceTimes, choice: Choice, planned: SliceTimes) -> Choice:
+    """`choice` with what it takes beside the profile's choice `alone`, each by the times of its
+    clusters; unknown if slices were left out."""
     if choice.covered < 1.0:
         return choice
-    both = *_cost_and_error(choice, times), *_cost_and_error(alone, times)
+    both = *_cost_and_error(choice, planned), *_cost_and_error(alone, times)
     return replace(choice, allotment=Allotment(*both))
 
 
