@@ -14,7 +14,7 @@ from scipy import sparse
 from tests.support.processes import with_tables
 from tests.support.signature_data import process_of
 from xpuprof.errors import InputError
-from xpuprof.methods import photon, pka, pkp, sieve, tbpoint
+from xpuprof.methods import one_per_cluster, photon, pka, pkp, sieve, tbpoint
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.methods.recorded import from_process
 from xpuprof.trace.coordinates import EXIT_KERNEL
@@ -168,6 +168,15 @@ def test_tbpoint_takes_the_coarsest_threshold_below_the_target() -> None:
     selection = tbpoint.select(profile)
     assert selection.parameters["threshold"] == max(tbpoint.THRESHOLDS)
     assert projected(selection, times) == pytest.approx(times.sum())
+
+
+def test_of_a_pair_the_first_is_nearest_to_the_centre() -> None:
+    """GIVEN clusters of two points, equally far from their mean but for rounding THEN the first one
+    is taken."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(400, 3)) * 0.1 + 1.0
+    chosen = one_per_cluster.nearest_to_centre(np.arange(400) % 200, points)
+    assert chosen.tolist() == list(range(200))
 
 
 def test_tbpoint_merges_points_only_when_there_are_too_many(

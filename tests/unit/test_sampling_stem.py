@@ -46,6 +46,31 @@ def test_root_leaves_one_narrow_peak_alone() -> None:
     assert stem_root.root(data, 0.05, 1.96) == [(0, len(data), 1)]
 
 
+@pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem, random_])
+def test_neither_unit_nor_names_nor_their_type_choose_slices(method: Any) -> None:
+    """GIVEN times in whole microseconds, of which many cuts are equally good WHEN they are scaled or
+    the kernels have other names, as strings or categories THEN the same slices are chosen."""
+    rng = np.random.default_rng(2)
+    kind = rng.integers(0, 5, 600)
+    times = np.round(np.exp(kind * 0.7 + rng.integers(0, 3, 600) * 0.9 + rng.normal(0, 0.3, 600)))
+    frame = pd.DataFrame({"kernel": [f"k{k}" for k in kind], "call": np.arange(1, 601)})
+
+    def chosen(frame: pd.DataFrame, unit: float) -> list[tuple[int, float]]:
+        selection = method.select(SliceProfile(frame, times * unit), seed=1)
+        return [(r.slice, r.multiplier) for r in selection.representatives]
+
+    expected = chosen(frame, 1e-6)
+    for unit in (1e-3, 1.0 / 3.0, 7.0):
+        assert chosen(frame, unit) == expected
+    renamed = frame.assign(kernel=[f"k{9 - k}" for k in kind])
+    for other in (
+        renamed,
+        frame.astype({"kernel": "category"}),
+        renamed.astype({"kernel": "category"}),
+    ):
+        assert chosen(other, 1e-6) == expected
+
+
 def test_every_cluster_is_sampled() -> None:
     """Clusters without variance must not vanish (times in whole microseconds)."""
     times = np.repeat([2.0, 3.0, 4.0, 100.0], [500, 300, 200, 10]) * 1e-6

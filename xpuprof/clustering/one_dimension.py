@@ -15,6 +15,11 @@ import numpy as np
 from xpuprof.arrays import F64, I64
 
 
+ROUNDING = 1e-9
+"""Relative differences below this are rounding: which of two equal choices is made must not depend
+on the unit of the values."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sorted:
     """Distinct values in ascending order with their counts; `ends`: cumulative counts.
@@ -59,7 +64,8 @@ def compress(ascending: F64) -> Sorted:
 
 
 def two_means(data: Sorted, low: int, high: int) -> int:
-    """The cut c that makes [low, c) and [c, high) the optimal two clusters (low < c < high).
+    """The cut c that makes [low, c) and [c, high) the optimal two clusters (low < c < high), the
+    first of equally good ones.
 
     Minimal within-cluster sum of squares is maximal S_l^2 / n_l + S_r^2 / n_r, with sums taken of
     values shifted by their mean (then S_r = -S_l), which keeps the differences exact.
@@ -71,7 +77,7 @@ def two_means(data: Sorted, low: int, high: int) -> int:
     left = np.cumsum(counts[:-1]).astype(np.float64)
     gain = left_sum * left_sum
     gain /= left * (number - left)
-    return low + 1 + int(np.argmax(gain))
+    return low + 1 + int(np.argmax(gain >= (1.0 - ROUNDING) * gain.max()))
 
 
 def k_means(data: Sorted, low: int, high: int, k: int) -> list[int]:

@@ -23,6 +23,8 @@ from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import NO_KERNELS
 
 Setting = TypeVar("Setting", int, float)
+ROUNDING = 1e-12
+"""Distances that differ by less than this share of the largest coordinate are equal."""
 
 
 def without_kernel(profile: SliceProfile) -> npt.NDArray[np.bool_]:
@@ -59,13 +61,16 @@ def first_of_each(labels: I64) -> I64:
 
 
 def nearest_to_centre(labels: I64, points: F64) -> I64:
-    """Position of the member nearest to the mean of each (dense) cluster, the first of equals."""
+    """Position of the member nearest to the mean of each (dense) cluster, the first of equals, as
+    the members of a pair are, whatever rounding says."""
     size = np.bincount(labels).astype(np.float64)
     centre = np.column_stack([np.bincount(labels, weights=column) for column in points.T])
     mean = centre / size[:, None]
-    distance = ((points - mean[labels]) ** 2).sum(axis=1)
-    order = np.lexsort((np.arange(len(labels)), distance, labels))
-    return order[np.flatnonzero(np.diff(labels[order], prepend=-1))]
+    distance = np.sqrt(((points - mean[labels]) ** 2).sum(axis=1))
+    least = np.full(len(size), np.inf)
+    np.minimum.at(least, labels, distance)
+    near = np.flatnonzero(distance <= least[labels] + ROUNDING * np.abs(points).max())
+    return near[np.unique(labels[near], return_index=True)[1]]
 
 
 def least_error(

@@ -24,6 +24,7 @@ from xpuprof.methods.declaration import Need
 from xpuprof.selection.results import RunSummary
 from xpuprof.selection.selection import Marker, Representative
 from xpuprof.trace.coordinates import NO_KERNELS, JobRow
+from xpuprof.trace.pieces import pieces
 
 if TYPE_CHECKING:
     from xpuprof.methods.block_vectors import BlockVectors
@@ -234,10 +235,11 @@ class SliceProfile:
         )
 
     def kernel_codes(self) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
-        """(code of each slice's kernel name, names); codes are dense from 0."""
+        """(code of each slice's kernel name, names); codes are dense from 0, in order of first
+        appearance, so that what is drawn does not depend on how kernels are called."""
         column = self.slices["kernel"]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            return column.cat.codes.to_numpy(), list(column.cat.categories)
+            return _by_appearance(column.cat.codes.to_numpy(), list(column.cat.categories))
         codes, names = pd.factorize(column)
         return codes.astype(np.int32), list(names)
 
@@ -285,6 +287,22 @@ class SliceProfile:
         total = {} if self.times is None else {self.time_name: float(self.times.sum())}
         kernels = sum(name not in NO_KERNELS for name in names)
         return RunSummary(slices=len(self), kernels=kernels, metrics=total)
+
+
+def _by_appearance(
+    codes: npt.NDArray[np.integer[Any]], names: list[str]
+) -> tuple[npt.NDArray[np.integer[Any]], Sequence[str]]:
+    """Codes renumbered in order of first appearance, and their names; unused ones are left out."""
+    first = np.full(len(names), len(codes))
+    for piece in pieces(len(codes)):
+        own, at = np.unique(codes[piece], return_index=True)
+        first[own] = np.minimum(first[own], at + piece.start)
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
+    if np.array_equal(order, np.arange(len(names))):
+        return codes, names
+    number = np.zeros(len(names), codes.dtype)
+    number[order] = np.arange(len(order))
+    return number[codes], [names[code] for code in order.tolist()]
 
 
 def markers_of(slices: pd.DataFrame, rows: I64) -> list[Marker]:

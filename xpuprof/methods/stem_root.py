@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpuprof.arrays import F64, I64
-from xpuprof.clustering.one_dimension import Sorted, compress, k_means
+from xpuprof.clustering.one_dimension import ROUNDING, Sorted, compress, k_means
 from xpuprof.estimation.allocation import fewest
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.stratified import Partition, Rows
@@ -102,7 +102,7 @@ def root(data: Sorted, epsilon: float, z: float, k: int = 2) -> list[Part]:
         moments = [data.moments(*part) for part in pairwise(cuts)]
         number, means, sigmas = (np.array(column) for column in zip(*moments, strict=True))
         sizes = joint_sizes(number, means, sigmas, epsilon, z)
-        if len(cuts) > 2 and m * mean > float(np.dot(sizes, means)):
+        if len(cuts) > 2 and m * mean > (1.0 + ROUNDING) * float(np.dot(sizes, means)):
             # Last in, first out: the leftmost part is next, so parts come in order.
             split = zip(cuts[:-1], cuts[1:], sizes.tolist(), means.tolist(), strict=True)
             pending.extend(reversed(list(split)))
