@@ -125,8 +125,10 @@ def within(
     """
     total = float(np.dot(pool.values, pool.counts))
     limit = (epsilon * total / z) ** 2
+    root = Node.of(pool, np.arange(len(pool.values)))
+    intervals = Intervals(root)
     for _ in range(TRIES):
-        leaves = cheapest(pool, limit, demands)
+        leaves = cheapest(intervals, root, limit, demands)
         error = simulate(leaves)
         bound = float(np.quantile(np.abs(error), confidence)) / total
         if bound <= epsilon:
@@ -306,6 +308,7 @@ class Intervals:
     def __init__(self, root: Node) -> None:
         pool = root.pool
         self._root = root
+        self._moments: dict[tuple[int, int], tuple[int, float, float, float]] = {}
         self._cuts = _candidates(pool)
         number = np.concatenate([[0.0], np.cumsum(pool.counts, dtype=np.float64)])[self._cuts]
         # Shift by the mean to keep differences of sums of squares exact.
@@ -349,10 +352,18 @@ class Intervals:
         end = count - 1
         while end:
             begin = int(back[end])
-            own = np.arange(self._cuts[begin], self._cuts[end])
-            leaves.append(leaf(Node.of(self._root.pool, own), price, demands))
+            leaves.append(leaf(self._node(begin, end), price, demands))
             end = begin
         return leaves[::-1]
+
+    def _node(self, begin: int, end: int) -> Node:
+        """The interval between two cuts; neighbouring prices have most of them in common."""
+        own, pool = np.arange(self._cuts[begin], self._cuts[end]), self._root.pool
+        if (known := self._moments.get((begin, end))) is not None:
+            return Node(pool, own, *known)
+        node = Node.of(pool, own)
+        self._moments[begin, end] = node.number, node.mean, node.variance, node.mixture
+        return node
 
     def _costs(self, price: float, demands: Demands) -> F64:
         number, mean = self._number, self._mean
@@ -388,10 +399,9 @@ def _candidates(pool: Pool) -> I64:
     return np.unique(np.concatenate([[0, pairs], *chosen]))
 
 
-def cheapest(pool: Pool, limit: float, demands: Demands) -> list[Leaf]:
-    """Strata whose variance is at most `limit` (seconds squared), for the least measured time."""
-    root = Node.of(pool, np.arange(len(pool.values)))
-    intervals = Intervals(root)
+def cheapest(intervals: Intervals, root: Node, limit: float, demands: Demands) -> list[Leaf]:
+    """Strata whose variance is at most `limit` (seconds squared), for the least measured time:
+    intervals, or what the tree of the `root` is pruned to."""
     by_tree = _search(lambda price: prune(root, price, demands), root, limit)
     by_interval = _search(lambda price: intervals.best(price, demands), root, limit)
     return min((by_tree, by_interval), key=_time)
