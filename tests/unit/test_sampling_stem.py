@@ -48,8 +48,8 @@ def test_root_leaves_one_narrow_peak_alone() -> None:
 
 @pytest.mark.parametrize("method", [stem_root, allegro, xpu_stem, random_])
 def test_neither_unit_nor_names_nor_their_type_choose_slices(method: Any) -> None:
-    """GIVEN times in whole microseconds, of which many cuts are equally good WHEN they are scaled or
-    the kernels have other names, as strings or categories THEN the same slices are chosen."""
+    """GIVEN times in whole microseconds, of which many cuts are equally good WHEN they are scaled
+    or the kernels have other names, as strings or categories THEN the same slices are chosen."""
     rng = np.random.default_rng(2)
     kind = rng.integers(0, 5, 600)
     times = np.round(np.exp(kind * 0.7 + rng.integers(0, 3, 600) * 0.9 + rng.normal(0, 0.3, 600)))

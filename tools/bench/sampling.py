@@ -6,7 +6,7 @@
     tools/bench/sampling.py table DATA [--repeats N] every set and method (docs/results/sampling.md)
     tools/bench/sampling.py cross DATA [--draws N]   selections of one machine on another
     tools/bench/sampling.py coverage [--draws N]     how often the intervals hold the truth
-    tools/bench/sampling.py alone [--draws N]        the same from representatives alone, other times
+    tools/bench/sampling.py alone [--draws N]        the same from representatives alone
 
 DATA is a folder with the sub-folders nsys, kineto and metrics of public recordings. Output is
 Markdown.

@@ -14,7 +14,6 @@ import numpy as np
 
 from xpuprof.arrays import F64, I64
 
-
 ROUNDING = 1e-9
 """Relative differences below this are rounding: which of two equal choices is made must not depend
 on the unit of the values."""
