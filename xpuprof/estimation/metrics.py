@@ -19,6 +19,7 @@ from xpuprof.arrays import F64
 from xpuprof.errors import InputError, UsageError
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.intervals import estimate, estimate_ratio
+from xpuprof.estimation.projection import multipliers_of, rows_of
 from xpuprof.selection.selection import Selection
 
 _RATE = re.compile(
@@ -102,13 +103,13 @@ def is_rate(name: str) -> bool:
 def extensive(selection: Selection, values: F64, elsewhere: bool) -> Estimate:
     """Projected total of an extensive metric from the representatives' values, in their order."""
     everything = np.full(selection.slices, np.nan)
-    everything[[r.slice for r in selection.representatives]] = values
+    everything[rows_of(selection)] = values
     return estimate(selection, everything, elsewhere=elsewhere)
 
 
 def _rate(selection: Selection, name: str, columns: Mapping[str, F64], weight: str | None) -> Whole:
     numerator, denominator, kind = _ratio(name, columns, weight)
-    multiplier = np.array([r.multiplier for r in selection.representatives])
+    multiplier = multipliers_of(selection)
     total = float(np.dot(denominator, multiplier))
     if (denominator < 0).any() or total <= 0.0:
         raise InputError(

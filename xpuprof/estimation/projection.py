@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.measured import Measured
 from xpuprof.selection.selection import Selection
@@ -91,6 +90,16 @@ def _chosen_sum(selection: Selection, measured: Measured) -> float:
     return sum(measured.of[row] for row in chosen_slices(selection).tolist())
 
 
-def chosen_slices(selection: Selection) -> npt.NDArray[np.int64]:
+def chosen_slices(selection: Selection) -> I64:
     """The slices to measure, each once, in order."""
-    return np.unique([r.slice for r in selection.representatives])
+    return np.unique(rows_of(selection))
+
+
+def rows_of(selection: Selection) -> I64:
+    """The slice of each representative, in their order."""
+    return np.array([r.slice for r in selection.representatives], dtype=np.int64)
+
+
+def multipliers_of(selection: Selection) -> F64:
+    """The multiplier of each representative, in their order."""
+    return np.array([r.multiplier for r in selection.representatives])

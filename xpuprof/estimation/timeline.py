@@ -23,7 +23,8 @@ import numpy.typing as npt
 from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
 from xpuprof.estimation.estimate import Estimate
-from xpuprof.estimation.intervals import cluster_means, half_width
+from xpuprof.estimation.intervals import cluster_means
+from xpuprof.estimation.known_spread import half_width
 from xpuprof.estimation.quantiles import CONFIDENCE
 from xpuprof.selection.selection import Selection
 
