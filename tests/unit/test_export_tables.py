@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import json
+import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,9 +17,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support import traces
+from tests.support.run import run as run_program
+from tests.support.run import xpuprof_line
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli.export import command
 from xpuprof.errors import InputError, TraceError, UsageError
+from xpuprof.formats.exporters import parquet
 from xpuprof.formats.exporters.chrome_trace import events
 from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.trace.run import Run, create_run
@@ -128,6 +135,39 @@ def test_parquet(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="force=True"):
         export(run, "--format", "parquet", "-o", tmp_path / "t")
     export(run, "--format", "parquet", "-o", tmp_path / "t", "--force")
+
+
+def test_a_database_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
+    """GIVEN a limit of 1 KB on files WHEN exporting THEN one sentence says so, and neither the file
+    nor a journal remains."""
+    out = tmp_path / "out"
+    out.mkdir()
+    command = xpuprof_line("export", run, "--format", "sqlite", "-o", out / "x.db")
+    done = run_program(["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command])
+    said = done.stderr.decode()
+    assert done.returncode == 2 and said.count("\n") == 1, said
+    assert said.startswith(f"xpuprof: error: cannot write {out / 'x.db'}: ")
+    assert "Execution failed" not in said and said.endswith("; free space, or name another path\n")
+    assert list(out.iterdir()) == []
+
+
+def test_parquet_on_a_full_disk(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a disk that is full when the tables are closed THEN one error says so: no writer tries
+    again when Python forgets it, and prints that it failed."""
+    pq = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+
+    class Full(pq.ParquetWriter):  # type: ignore[misc, name-defined]
+        def close(self) -> None:
+            if self.is_open:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    printed: list[object] = []
+    monkeypatch.setattr(pq, "ParquetWriter", Full)
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    with pytest.raises(UsageError, match="No space left on device; free space"):
+        parquet.write(Run.open(run), None, tmp_path / "out")
+    gc.collect()
+    assert printed == [] and list((tmp_path / "out").iterdir()) == []
 
 
 def many_kernels(number: int) -> list[traces.Record]:

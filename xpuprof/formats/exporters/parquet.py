@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,19 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
     except pa.ArrowException as error:
         raise UsageError(f"cannot write to {folder}: {error}") from error
     finally:
-        for path in paths.values():
+        for name, path in paths.items():
+            _forget(writers.get(name))
             _temporary(path).unlink(missing_ok=True)
     return list(paths.values())
+
+
+def _forget(writer: Any) -> None:
+    """Closes a writer whose file is not wanted. One that cannot be closed would try again when
+    Python forgets it, and print why it failed."""
+    if writer is not None and writer.is_open:
+        with suppress(OSError):
+            writer.close()
+        writer.is_open = False
 
 
 def _temporary(path: Path) -> Path:

@@ -23,18 +23,34 @@ def write(run: Run, selection: Selection | None, file: Path, force: bool = False
     # Imported late: `--help` lists formats without pandas and SQLite.
     import sqlite3
 
+    from pandas.errors import DatabaseError
+
     from xpuprof.formats.exporters.every_table import every_table
 
     try:
         with replacing(file, force) as new:
             new.touch()  # SQLite does not say why it cannot
             with closing(sqlite3.connect(new)) as database:
+                # A file that fails is removed as a whole; a journal would be left beside it.
+                database.execute("PRAGMA journal_mode = OFF")
                 for name, frame in every_table(run, selection):
-                    _plain(frame).to_sql(name, database, if_exists="append", index=False)
+                    try:
+                        _plain(frame).to_sql(name, database, if_exists="append", index=False)
+                    except DatabaseError as error:  # an OSError, of which nobody knows the number
+                        raise sqlite3.OperationalError(_reason(error)) from error
                 database.commit()
     except sqlite3.Error as error:
-        raise UsageError(f"cannot write {file}: {error}") from error
+        raise UsageError(
+            f"cannot write {file}: {error}; free space, or name another path"
+        ) from error
     return [file]
+
+
+def _reason(error: BaseException) -> str:
+    """What SQLite said, which pandas wraps in its own statement."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
