@@ -31,6 +31,7 @@ from xpuprof.report.text import number_of, table, times
 from xpuprof.report.validation import regions_text
 from xpuprof.report.warnings import warnings
 from xpuprof.selection.identity import Program
+from xpuprof.selection.selection import Selection
 from xpuprof.signals import signal_name
 from xpuprof.trace.kinds import Key
 from xpuprof.trace.processes import job_of
@@ -168,6 +169,21 @@ def test_several_runs_are_selected_by_their_times(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bare holds no timer run of its slices"):
         call("select", runs[0], bare, *asked, tmp_path / "K")
     assert not (tmp_path / "K").exists()
+
+
+def test_several_runs_have_no_command_in_common(tmp_path: Path) -> None:
+    """GIVEN a selection over the runs of two ranks THEN no rank's command is taken for that of the
+    job, or of the other rank; a selection of one run has its command."""
+    runs = [timed_run(tmp_path / "a", 2), timed_run(tmp_path / "b", 2)]
+    call("select", *runs, "-o", tmp_path / "J")
+    assert Selection.read(tmp_path / "J").identity.arguments == ()
+    with pytest.raises(UsageError, match="the selection does not name its own; put the program"):
+        call("validate", tmp_path / "J")
+    call("export", tmp_path / "J/selection.json", "--format", "ncu", "-o", tmp_path / "ncu")
+    scripts = list((tmp_path / "ncu").rglob("run.sh"))
+    assert scripts and all("usage: sh $0 ./app args" in path.read_text() for path in scripts)
+    call("select", runs[0])
+    assert Selection.read(runs[0]).identity.arguments
 
 
 def test_methods_are_listed_in_the_help() -> None:

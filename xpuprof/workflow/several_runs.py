@@ -185,9 +185,11 @@ def _unlike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> list[str]:
 
 
 def _joined(programs: Sequence[Program]) -> Program:
-    """The first run's program, with the images and device programs of all."""
+    """The first run's program, with the images and device programs of all. Of several runs no one's
+    command starts the whole job, or another's process, so it has none."""
     return replace(
         programs[0],
+        arguments=programs[0].arguments if len(programs) == 1 else (),
         images=tuple(sorted({image for one in programs for image in one.images})),
         programs=tuple(sorted({program for one in programs for program in one.programs})),
     )
