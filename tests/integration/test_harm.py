@@ -296,7 +296,9 @@ def test_a_process_that_outlives_the_program_makes_the_run_partial(tmp_path: Pat
     os.kill(int(done.stdout), signal.SIGKILL)
     assert done.returncode == 3
     kept = manifest(tmp_path / "run")
-    assert kept["status"] == "partial" and "(sleep) outlived the program" in str(kept["reason"])
+    assert kept["status"] == "partial" and "(sleep) outlived the program; what it did" in str(
+        kept["reason"]
+    )
 
 
 @pytest.mark.opencl

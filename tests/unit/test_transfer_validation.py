@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from tests.support.runs_made_up import made_up_run, marker, select_by_kernel
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.validation import transfer_json, validation_json
+from xpuprof.report.validation import transfer_json, transfer_text, validation_json
 from xpuprof.selection.identity import Identity, Image, Program, SelectedWindow
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Representative, Selection
@@ -627,6 +628,13 @@ def test_transfer_table() -> None:
     assert rows[2].validation.error == pytest.approx(0.16)
     assert rows[2].relative_error == pytest.approx(abs(1 - (7.5 / 10.5) / (7.5 / 12.5)))
     assert transfer_json(rows)[0]["relative_error"] == 0.0
+
+
+def test_large_factors_are_written_alike() -> None:
+    """GIVEN a reduction and a speedup beyond a thousand THEN both have separators."""
+    run = made_up_run(["a/64"] * 5000)
+    text = transfer_text(hold_against(select_by_kernel(run), [run]), "time")
+    assert "2,500.5x" in text and not re.search(r"\d{4}[.]\dx", text)
 
 
 # ---- regions -----------------------------------------------------------------------------------

@@ -36,8 +36,9 @@ class Losses:
         alive = _wait_for_end(self._execution)
         if alive:
             more = f" and {len(alive) - 3} more" if len(alive) > 3 else ""
+            they = "it" if len(alive) == 1 else "they"
             told.append(
-                f"{', '.join(alive[:3])}{more} outlived the program; what they did then is not "
+                f"{', '.join(alive[:3])}{more} outlived the program; what {they} did then is not "
                 "recorded"
             )
         return told

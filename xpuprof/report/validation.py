@@ -162,7 +162,7 @@ def transfer_text(rows: Sequence[Row], metric: str = "time") -> str:
             amount(row.validation.measured, metric),
             amount(row.validation.projected.value, metric),
             percent(row.validation.error),
-            f"{slice_reduction(row.validation.selection):.1f}x",
+            f"{slice_reduction(row.validation.selection):,.1f}x",
             times_less(row.validation.time_speedup),
             f"{row.measured_ratio:.3f}",
             f"{row.projected_ratio:.3f}",
