@@ -20,7 +20,12 @@ from tests.support.runs_made_up import made_up_run, marker, select_by_kernel
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
-from xpuprof.report.validation import transfer_json, transfer_text, validation_json
+from xpuprof.report.validation import (
+    regions_text,
+    transfer_json,
+    transfer_text,
+    validation_json,
+)
 from xpuprof.selection.identity import Identity, Image, Program, SelectedWindow
 from xpuprof.selection.parts import joined, part
 from xpuprof.selection.selection import Representative, Selection
@@ -547,7 +552,11 @@ def test_one_process_and_a_job_do_not_go_together() -> None:
 
 def test_regions_of_every_rank() -> None:
     """A kernel given by name is timed in each process that has the call."""
-    assert [r.slice for r in named_regions([KernelSpec("b", 1)], job(0, 1))] == [1, 6]
+    found = named_regions([KernelSpec("b", 1)], job(0, 1), warmup=3)
+    assert [(r.slice, r.process) for r in found] == [(1, "rank0"), (6, "rank1")]
+    # The slices before rank 1's first are rank 0's, and warm nothing of it.
+    assert [(r.warmup, r.warmup_s) for r in found] == [(1, 1.0), (0, 0.0)]
+    assert regions_text(found).split()[:2] == ["slice", "process"]
     chosen = selected_regions(selection_of(job(0, 1), each=True), job(1, 0))
     assert [r.seconds for r in chosen][:2] == [1.0, 2.0]
 

@@ -205,12 +205,14 @@ def regions_json(regions: Sequence[RegionTime]) -> list[dict[str, object]]:
 
 
 def regions_text(regions: Sequence[RegionTime]) -> str:
-    """One line per region; columns for multipliers and warm-up if any region has them."""
+    """One line per region; columns for process, multiplier and warm-up if any region has them."""
     weighted = any(region.multiplier is not None for region in regions)
     warmed = any(region.warmup for region in regions)
+    several = any(region.process for region in regions)
     rows = [
         [
             count(region.slice),
+            *([region.process] * several),
             *marker(region.kernel, region.call),
             seconds(region.seconds),
             *([_multiplier(region)] * weighted),
@@ -218,9 +220,9 @@ def regions_text(regions: Sequence[RegionTime]) -> str:
         ]
         for region in regions
     ]
-    headers = ["slice", "ends with kernel", "call", "time"]
+    headers = ["slice", *["process"] * several, "ends with kernel", "call", "time"]
     headers += ["multiplier"] * weighted + ["warm-up"] * warmed
-    return table(headers, rows, "rlrrrr")
+    return table(headers, rows, "r" + "l" * several + "lrrrr")
 
 
 def _multiplier(region: RegionTime) -> str:

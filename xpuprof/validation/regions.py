@@ -29,8 +29,8 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class RegionTime:
-    """One slice. Typical times over the repeats, seconds; `warmup_s` is that of the `warmup`
-    slices before it (fewer at the start of the run)."""
+    """One slice. Typical times over the repeats, seconds; `warmup_s` is that of the `warmup` slices
+    before it (fewer at the start of its process). `process`: its label, if there are several."""
 
     slice: int
     kernel: str
@@ -39,6 +39,7 @@ class RegionTime:
     seconds: float
     warmup: int
     warmup_s: float
+    process: str = ""
 
 
 def parse_spec(text: str) -> KernelSpec:
@@ -100,9 +101,11 @@ def _measure(
     before = np.concatenate(([0.0], np.cumsum(timed.mean)))
     names = timed.slices["kernel"].astype(str).to_numpy()
     calls = timed.slices["call"].to_numpy()
+    owners, labels = timed.owners, timed.labels
+    firsts = np.searchsorted(owners, owners)  # of each slice's process
     result = []
     for row, multiplier in wanted:
-        start = max(row - warmup, 0)
+        start = max(row - warmup, int(firsts[row]))
         result.append(
             RegionTime(
                 slice=row,
@@ -112,6 +115,7 @@ def _measure(
                 seconds=float(timed.mean[row]),
                 warmup=row - start,
                 warmup_s=float(before[row] - before[start]),
+                process=labels.get(int(owners[row]), ""),
             )
         )
     return result

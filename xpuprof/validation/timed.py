@@ -11,7 +11,7 @@ from shlex import quote
 import numpy as np
 import pandas as pd
 
-from xpuprof.arrays import F64
+from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError, TraceError, listed, series
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.selection.selection import Selection
@@ -50,6 +50,21 @@ class Timed:
     def mean(self) -> F64:
         """Typical time of every slice over the repeats, seconds."""
         return typical_times(self.times)
+
+    @property
+    def owners(self) -> I64:
+        """The number of every slice's process; slices of one process follow each other."""
+        if "process" not in self.slices:
+            return np.zeros(len(self.slices), dtype=np.int64)
+        return self.slices["process"].to_numpy().astype(np.int64)
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """Name of each process number, if there are several."""
+        if len(self.keys) < 2:
+            return {}
+        numbers = pd.unique(self.owners).tolist()
+        return {number: key.label for number, key in zip(numbers, self.keys, strict=True)}
 
 
 def open_timed(path: str | Path, metric: str = "time") -> Timed:

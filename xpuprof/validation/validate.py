@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from xpuprof.errors import InputError, MissingRegionError
 from xpuprof.estimation.estimate import Estimate
@@ -116,17 +115,10 @@ def validate(
         unknown_effect=effect if whole else 0.0,
         accuracy=accuracy(moved.selection, Measured.at(moved.selection, mean), projected.value),
         shares=shares_of(timed.keys, moved.selection, mean),
-        labels=_labels(timed),
+        labels=timed.labels,
         runs=len(timed.times),
         doubts=timed.doubts,
     )
-
-
-def _labels(timed: Timed) -> dict[int, str]:
-    if len(timed.keys) < 2:
-        return {}
-    numbers = pd.unique(timed.slices["process"]).tolist()
-    return {int(n): key.label for n, key in zip(numbers, timed.keys, strict=True)}
 
 
 def image_differences(selection: Selection, argv: Sequence[str | Path]) -> list[str]:
