@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from xpuprof.engines.base import recording
 from xpuprof.engines.native import native_file
 
 SOURCES = Path(__file__).parents[2] / "tests" / "native" / "fake_cuda"
@@ -46,9 +47,7 @@ def nanoseconds(folder: Path, injected: str, launches: int) -> float:
             **os.environ,
             "LD_LIBRARY_PATH": str(folder),
             "XPUPROF_CUPTI": str(folder / "libcuda.so.1"),
-            "XPUPROF_DIR": run,
-            "XPUPROF_MODE": "time",
-            "XPUPROF_TIMER": "async",
+            **recording("time", "async", Path(run)),
             "CUDA_INJECTION64_PATH": injected,
         }
         command = [str(folder / "program"), str(folder / "k.cubin"), "dense", str(launches)]

@@ -28,7 +28,7 @@ from xpuprof.estimation.known_spread import (
     represented,
 )
 from xpuprof.estimation.measured import ByCluster, Measured, by_cluster
-from xpuprof.estimation.projection import multipliers_of, project, rows_of
+from xpuprof.estimation.projection import clusters_of, multipliers_of, project, rows_of
 from xpuprof.estimation.quantiles import CONFIDENCE, student, z_score
 from xpuprof.estimation.redrawing import errors_of_total
 from xpuprof.estimation.sampled_spread import (
@@ -226,7 +226,7 @@ def cluster_means(
     like their sum, and not like the worst of them.
     """
     measured = values[rows_of(selection)]
-    owner, stands_for = [r.cluster for r in selection.representatives], represented(selection)
+    owner, stands_for = clusters_of(selection), represented(selection)
     projected = np.bincount(owner, multipliers_of(selection) * measured, len(stands_for))
     mean = projected / np.maximum(stands_for, 1e-300)
     rng = np.random.default_rng(selection.seed)
@@ -254,7 +254,7 @@ def cluster_means(
     sigma = np.sqrt(spread.variance / samples.draws * samples.correction) / z_score(confidence)
     strayed = sigma[:, np.newaxis] * rng.standard_normal((len(sigma), MEANS))
     above = samples.stands_for @ strayed > 0.0
-    error = max(math.sqrt(float(samples.terms(spread.variance).sum())), 1e-300)
+    error = max(samples.error(spread.variance), 1e-300)
     drawn[samples.cluster] += strayed * np.where(above, margins.above, margins.below) / error
     return mean, np.maximum(drawn, 0.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpuprof.arrays import F64, I64
 from xpuprof.estimation.measured import ByCluster
-from xpuprof.estimation.projection import multipliers_of, rows_of
+from xpuprof.estimation.projection import clusters_of, multipliers_of, rows_of
 from xpuprof.estimation.redrawing import DRAWS, errors_of_total, ranked_means
 from xpuprof.selection.selection import Selection
 
@@ -51,7 +51,7 @@ def at_least_seen(selection: Selection, half: float, error: float) -> float:
 def represented(selection: Selection) -> F64:
     """How many slices the representatives of each cluster stand for, uncovered ones included,
     float64[clusters]."""
-    owner = [r.cluster for r in selection.representatives]
+    owner = clusters_of(selection)
     return np.bincount(owner, multipliers_of(selection), len(selection.sizes)).astype(np.float64)
 
 
@@ -112,7 +112,7 @@ def draws_of(selection: Selection) -> dict[int, int]:
 def mean_of_others(selection: Selection, mean: F64) -> F64:
     """What each cluster's unmeasured slices cost on average, float64[clusters]: a representative
     stands for itself and for as many others as its multiplier tells. `mean`: float64[slices]."""
-    owner, multiplier = [r.cluster for r in selection.representatives], multipliers_of(selection)
+    owner, multiplier = clusters_of(selection), multipliers_of(selection)
     # Above 0, so that a cluster whose representatives stand for themselves alone has a mean, too.
     others, measured = np.maximum(multiplier - 1.0, 1e-9), mean[rows_of(selection)]
     stands_for = np.bincount(owner, others, len(selection.sizes))

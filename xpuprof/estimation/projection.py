@@ -100,6 +100,11 @@ def rows_of(selection: Selection) -> I64:
     return np.array([r.slice for r in selection.representatives], dtype=np.int64)
 
 
+def clusters_of(selection: Selection) -> I64:
+    """The cluster of each representative, in their order."""
+    return np.array([r.cluster for r in selection.representatives], dtype=np.int64)
+
+
 def multipliers_of(selection: Selection) -> F64:
     """The multiplier of each representative, in their order."""
     return np.array([r.multiplier for r in selection.representatives])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from xpuprof.arrays import F64, I64
 from xpuprof.estimation.allocation import ASSUMED_SPREAD
-from xpuprof.estimation.projection import multipliers_of
+from xpuprof.estimation.projection import clusters_of, multipliers_of
 from xpuprof.estimation.quantiles import freedom_of_sum, simulated_confidence, student
 from xpuprof.selection.design import Design
 from xpuprof.selection.selection import Selection
@@ -92,6 +92,10 @@ class Samples:
         """Variance of each cluster's projected total, from the variance per slice."""
         return self.stands_for**2 * variance / self.draws * self.correction
 
+    def error(self, variance: F64) -> float:
+        """Standard error of the projected total, from the variance per slice."""
+        return math.sqrt(float(self.terms(variance).sum()))
+
     def third(self) -> float:
         """Third central moment of the projected total."""
         finite = self.correction * (2.0 * self.correction - 1.0)
@@ -100,9 +104,8 @@ class Samples:
 
 def samples_of(selection: Selection, measured: F64) -> Samples:
     """`measured`: values of the representatives, in their order."""
-    owner = np.array([r.cluster for r in selection.representatives])
-    often = np.array([r.draws for r in selection.representatives], dtype=np.float64)
-    cluster, index = np.unique(owner, return_inverse=True)
+    often = _often(selection)
+    cluster, index = np.unique(clusters_of(selection), return_inverse=True)
     size = selection.sizes[cluster].astype(np.float64)
     draws = np.bincount(index, often).astype(np.float64)
     mean = np.bincount(index, often * measured) / draws
@@ -124,6 +127,11 @@ def samples_of(selection: Selection, measured: F64) -> Samples:
             else 1.0 - np.minimum(draws / size, 1.0)
         ),
     )
+
+
+def _often(selection: Selection) -> F64:
+    """How often each representative was drawn, in their order."""
+    return np.array([r.draws for r in selection.representatives], dtype=np.float64)
 
 
 def _once_each(selection: Selection) -> I64:
@@ -154,8 +162,8 @@ class Spread:
 
 def half_of(samples: Samples, spread: Spread, confidence: float) -> float:
     """Half-width of the projected total, summed over clusters."""
-    total = float(samples.terms(spread.variance).sum())
-    return _quantile(samples, spread, confidence) * math.sqrt(total) if total else 0.0
+    error = samples.error(spread.variance)
+    return _quantile(samples, spread, confidence) * error if error else 0.0
 
 
 def margins_of(samples: Samples, spread: Spread, confidence: float) -> Margins:
@@ -169,7 +177,7 @@ def margins_of(samples: Samples, spread: Spread, confidence: float) -> Margins:
     half = half_of(samples, spread, confidence)
     if not spread.skewed or not half:
         return Margins(half, half)
-    error = math.sqrt(float(samples.terms(spread.variance).sum()))
+    error = samples.error(spread.variance)
     seen = samples.third() / error**3
     assumed = SKEWNESS * error / samples.total if (samples.mean >= 0.0).all() else 0.0
     longer = error * (2.0 * (half / error) ** 2 + 1.0) / 6.0
@@ -188,8 +196,7 @@ def _quantile(samples: Samples, spread: Spread, confidence: float) -> float:
 def only_zeros(selection: Selection, samples: Samples, measured: F64) -> bool:
     """Whether there are slices that were not measured, and none of their clusters' representatives
     has the metric. Slices that represent only themselves, such as the start-up, tell nothing."""
-    owner = [r.cluster for r in selection.representatives]
-    others = np.isin(owner, samples.cluster[samples.open])
+    others = np.isin(clusters_of(selection), samples.cluster[samples.open])
     return bool(others.any()) and not measured[others].any()
 
 
@@ -297,8 +304,7 @@ def _ratios_of_draws(selection: Selection, samples: Samples, measured: F64) -> _
     """
     assert selection.design.strata is not None
     mean = _planned_mean(samples, selection.design)
-    index = np.searchsorted(samples.cluster, [r.cluster for r in selection.representatives])
-    often = np.array([r.draws for r in selection.representatives], dtype=np.float64)
+    index, often = np.searchsorted(samples.cluster, clusters_of(selection)), _often(selection)
     time = samples.size * mean
     part = time / samples.draws
     common = float(np.dot(samples.size, samples.mean)) / max(float(time.sum()), 1e-300)
@@ -329,9 +335,8 @@ def _of_strata(samples: Samples, design: Design) -> tuple[F64, F64]:
     assert design.strata is not None
     mean = _planned_mean(samples, design)
     sigma = np.asarray(design.strata.sigma)[samples.cluster]
-    total = float(np.dot(samples.stands_for, samples.mean))
     planned_total = float(np.dot(samples.size, mean))
-    scaled = sigma * (total / planned_total if planned_total > 0.0 else 0.0)
+    scaled = sigma * (samples.total / planned_total if planned_total > 0.0 else 0.0)
     proxy = np.divide(sigma, mean, out=np.zeros(len(mean)), where=mean > 0.0) * samples.mean
     planned = np.maximum(scaled, proxy) ** 2
     if not design.replacement:  # like the sample's, with n - 1 in place of n

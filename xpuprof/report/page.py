@@ -16,7 +16,7 @@ import pandas as pd
 
 from xpuprof.engines.filters import Filters
 from xpuprof.errors import UsageError
-from xpuprof.estimation.projection import chosen_slices, slice_reduction
+from xpuprof.estimation.projection import chosen_slices, rows_of, slice_reduction
 from xpuprof.methods import registry
 from xpuprof.report.projected import error_details, interval
 from xpuprof.report.self_contained import Fact, Head, write
@@ -196,7 +196,7 @@ def _rounded(values: npt.ArrayLike) -> list[float]:
 def _data(run: Overview, name: str, most: int) -> dict[str, object]:
     slices, selection = run.slices, run.selection
     labels = selection.labels if selection else np.zeros(len(slices), np.int32)
-    chosen = np.array([r.slice for r in selection.representatives] if selection else [], np.int64)
+    chosen = rows_of(selection) if selection else np.empty(0, np.int64)
     rows = _drawn(len(slices), chosen, most)
     kernels = [str(kernel) for kernel in run.kernels.index]
     number = {kernel: i for i, kernel in enumerate(kernels)}

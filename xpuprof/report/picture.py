@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xpuprof.errors import EngineError
+from xpuprof.estimation.projection import rows_of
 from xpuprof.estimation.typical_times import typical_times
 from xpuprof.workflow.evaluate import Result
 
@@ -43,7 +44,7 @@ def _figure(result: Result) -> Figure:
     times = typical_times(result.times)
     index = np.arange(len(times))
     colours = [_COLOURS[label % len(_COLOURS)] for label in selection.labels]
-    chosen = np.array([r.slice for r in selection.representatives])
+    chosen = rows_of(selection)
 
     figure = Figure(figsize=(9, 6), layout="constrained")
     top, middle, bottom = figure.subplots(

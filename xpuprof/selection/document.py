@@ -40,16 +40,21 @@ LARGEST = 1 << 31
 """Bytes of a selection file; labels of 10^8 slices take about 10^8 bytes."""
 
 
+def refuse_existing(file: Path, force: bool) -> None:
+    """Raises UsageError when a selection's file exists and `force` is false, or is a folder."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory: name a file for the selection")
+    if file.exists() and not force:
+        raise ExistsError(file)
+
+
 def write_text(text: str, path: str | Path, force: bool) -> None:
     """Write a selection file atomically.
 
     Raises UsageError when the file exists and `force` is false or the folder cannot be written.
     """
     target = Path(path)
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory: name a file for the selection")
-    if target.exists() and not force:
-        raise ExistsError(target)
+    refuse_existing(target, force)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.errors import ExistsError, InputError, unwritable
+from xpuprof.errors import InputError, unwritable
 from xpuprof.selection import design
+from xpuprof.selection.document import refuse_existing
 from xpuprof.selection.identity import Identity
 from xpuprof.selection.results import RunSummary, Scores
 from xpuprof.selection.selection import Selection
@@ -38,8 +39,7 @@ def write(selection: Selection, folder: Path, *, each: bool, force: bool = False
     whole = folder / "selection.json"
     own = _files(selection, folder) if each else []
     for path in (whole, *own):
-        if path.exists() and not force:
-            raise ExistsError(path)
+        refuse_existing(path, force)
     stale = set(_replaced(whole)).difference(own)
     selection.write(whole, force)
     for number, path in enumerate(own):

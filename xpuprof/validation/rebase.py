@@ -15,6 +15,7 @@ import pandas as pd
 
 from xpuprof.arrays import F64, I32, I64
 from xpuprof.errors import InputError
+from xpuprof.estimation.projection import clusters_of
 from xpuprof.inputs import SELECT_AGAIN
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import (
@@ -293,7 +294,7 @@ def _fill(
     those between. 0 where no cluster of the kind is `left`. `before` and `here`: the ends of the
     selection's run and of the other."""
     clusters = np.arange(len(selection.sizes))
-    owner = [r.cluster for r in selection.representatives]
+    owner = clusters_of(selection)
     weight = np.bincount(owner, [r.weight for r in selection.representatives], len(clusters))
     ends, covered = before.clusters(selection), np.isin(clusters, list(left))
     is_end, at_end = np.isin(clusters, ends), np.isin(labels, ends)

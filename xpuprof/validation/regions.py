@@ -102,10 +102,9 @@ def _measure(
     names = timed.slices["kernel"].astype(str).to_numpy()
     calls = timed.slices["call"].to_numpy()
     owners, labels = timed.owners, timed.labels
-    firsts = np.searchsorted(owners, owners)  # of each slice's process
     result = []
     for row, multiplier in wanted:
-        start = max(row - warmup, int(firsts[row]))
+        start = max(row - warmup, int(np.searchsorted(owners, owners[row])))
         result.append(
             RegionTime(
                 slice=row,

@@ -53,7 +53,7 @@ class Timed:
 
     @property
     def owners(self) -> I64:
-        """The number of every slice's process; slices of one process follow each other."""
+        """The number of every slice's process, ascending."""
         if "process" not in self.slices:
             return np.zeros(len(self.slices), dtype=np.int64)
         return self.slices["process"].to_numpy().astype(np.int64)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from xpuprof.arrays import F64, I64
 from xpuprof.errors import InputError
+from xpuprof.estimation.projection import rows_of
 from xpuprof.estimation.timeline import Order, Timeline, timeline
 from xpuprof.formats.results import read_results
 from xpuprof.formats.units import TIME_UNITS, unit_of, words_of
@@ -63,7 +64,7 @@ def replay_run(
         )
     unit = _seconds_per_unit(metric)
     values = np.full(selection.slices, np.nan)
-    rows = [r.slice for r in selection.representatives]
+    rows = rows_of(selection)
     values[rows] = [found[i][metric] * unit for i in range(len(rows))]
     return timeline(selection, order, values, elsewhere=not same_machine)
 
