@@ -1,7 +1,7 @@
 # Two commands: `make demo` and `make test`. Both set up what they need on a fresh Debian 12 or 13.
 # `make check` is for the time between two edits: style, types, layers and the unit tests.
 PYTHON := .venv/bin/python
-NATIVE_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu')
+NATIVE_SOURCES := '*.c' '*.h' '*.cpp' '*.hpp' '*.cl' '*.cu'
 
 .PHONY: demo test check lint docs sanitize evidence setup clean
 
@@ -18,7 +18,7 @@ check: setup lint
 lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	.venv/bin/clang-format --dry-run --Werror $(NATIVE_SOURCES)
+	git ls-files $(NATIVE_SOURCES) | xargs .venv/bin/clang-format --dry-run --Werror
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 
