@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that a CPU engine may run outside its translator (boundary.h). The engine must see threads
- * start, so meanwhile all libraries' calls of pthread_create lead here, and the rest of the work is
- * translated. */
+ * start, so meanwhile all libraries' calls of pthread_create lead here, and are translated. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <link.h>
@@ -17,14 +16,14 @@
 
 static _Thread_local xpu_native_call *running;
 
-/* Where work that was stopped returns to, 24 bytes below the return address of
+/* Where work that was stopped returns to, 8 bytes below the return address of
  * xpu_run_natively(). */
 extern const char xpu_natively_landing[] __attribute__((visibility("hidden")));
 __asm__(
     ".text\n"
     ".hidden xpu_natively_landing\n"
     "xpu_natively_landing:\n"
-    "  add $24, %rsp\n"
+    "  add $8, %rsp\n"
     "  mov $1, %eax\n"
     "  ret\n");
 
@@ -124,19 +123,71 @@ static void intercept_no_more(void) {
   spin_unlock(&starts.lock);
 }
 
-static int start_thread(pthread_t *thread, const pthread_attr_t *attributes,
-                        void *(*function)(void *), void *data) {
-  xpu_native_call *call = running;
-  if (call) {
-    running = NULL;
-    intercept_no_more();
-    call->stop(call);
-  }
-  return pthread_create(thread, attributes, function, data);
-}
-
 /* ---- the call --------------------------------------------------------------------------------
  */
+
+static void enter(xpu_native_call *call) {
+  intercept();
+  running = call;
+}
+
+static void leave(void) {
+  running = NULL;
+  intercept_no_more();
+}
+
+/* Here the engine sees what it has undone. */
+static void repeat_changes(xpu_native_call *call) {
+  for (int i = 0; i < XPU_SIGNALS; i++)
+    if (call->changed >> i & 1)
+      xp_system_call(SYS_rt_sigaction, i + 1, (long)&call->action[i], 0,
+                     sizeof call->action[i].mask);
+  if (call->stack_changed) xp_system_call(SYS_sigaltstack, (long)call->stack, 0, 0, 0);
+  call->changed = call->stack_changed = 0;
+}
+
+__attribute__((noinline)) int xpu_run_natively(xpu_native_call *call) {
+  int ran = 0;
+  __asm__ volatile("" : "+r"(ran) : "r"(call) : "memory");
+  return ran;
+}
+
+__attribute__((noinline)) int xpu_go_on_natively(xpu_native_call *call) {
+  int goes_on = 0;
+  __asm__ volatile("" : "+r"(goes_on) : "r"(call) : "memory");
+  return goes_on;
+}
+
+void xpu_translated(void (*work)(void *), void *data) {
+  xpu_native_call *call = running;
+  if (call) {
+    leave();
+    call->stop(call);
+    repeat_changes(call);
+  }
+  work(data);
+  if (call && xpu_go_on_natively(call)) enter(call);
+}
+
+typedef struct thread_start {
+  pthread_t *thread;
+  const pthread_attr_t *attributes;
+  void *(*function)(void *);
+  void *data;
+  int result;
+} thread_start;
+
+static void create_thread(void *start_) {
+  thread_start *start = start_;
+  start->result = pthread_create(start->thread, start->attributes, start->function, start->data);
+}
+
+static int start_thread(pthread_t *thread, const pthread_attr_t *attributes,
+                        void *(*function)(void *), void *data) {
+  thread_start start = {thread, attributes, function, data, 0};
+  xpu_translated(create_thread, &start);
+  return start.result;
+}
 
 typedef struct natively {
   void (*work)(void *);
@@ -146,26 +197,13 @@ typedef struct natively {
 
 static void run(void *natively_) {
   natively *n = natively_;
-  intercept();
-  running = &n->call;
+  enter(&n->call);
   n->work(n->data);
-  if (!running) return;
-  running = NULL;
-  intercept_no_more();
-}
-
-__attribute__((noinline)) int xpu_run_natively(xpu_native_call *call) {
-  int ran = 0;
-  __asm__ volatile("" : "+r"(ran) : "r"(call) : "memory");
-  return ran;
+  if (running) leave();
 }
 
 void xpu_natively(void (*work)(void *), void *data) {
   natively n = {work, data, {.work = run, .data = &n, .landing = xpu_natively_landing}};
   if (!xpu_run_natively(&n.call)) work(data);
-  for (int i = 0; i < XPU_SIGNALS; i++)
-    if (n.call.changed >> i & 1)
-      xp_system_call(SYS_rt_sigaction, i + 1, (long)&n.call.action[i], 0,
-                     sizeof n.call.action[i].mask);
-  if (n.call.stack_changed) xp_system_call(SYS_sigaltstack, (long)n.call.stack, 0, 0, 0);
+  repeat_changes(&n.call);
 }

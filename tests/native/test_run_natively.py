@@ -16,7 +16,17 @@ from xpuprof.engines.base import CpuEngine
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 
 CASES = (
-    *("threads", "heap", "library", "child", "handled", "ended", "handlers"),
+    *(
+        "threads",
+        "translated",
+        "translated-for-good",
+        "heap",
+        "library",
+        "child",
+        "handled",
+        "ended",
+        "handlers",
+    ),
     *("fault", "fault-handled", "exits", "forks"),
 )
 
@@ -47,11 +57,20 @@ def test_counts(tmp_path: Path) -> None:
 
 
 @needs_dynamorio
-def test_what_follows_a_thread_is_translated(tmp_path: Path) -> None:
-    """GIVEN native code that starts threads, twice THEN it counts from the first one on."""
+@pytest.mark.parametrize(
+    ("case", "first"),
+    [
+        ("threads", 10),
+        ("translated", 1 + 2 + 3),
+        ("translated-for-good", 1 + 100 + 3),
+    ],
+)
+def test_counts_of_what_is_translated(tmp_path: Path, case: str, first: int) -> None:
+    """GIVEN native code that starts threads, or calls functions that are translated THEN those
+    count alone, and all that follows where nothing may run natively any more."""
     program = build("cpu_natively")
-    part = profile(DynamoRio(), [program, "threads"], tmp_path / "p").only
-    assert part.executions(program, "spin_loop") == {(0, 0): 10 + 2 * (2 + 3), (1, 0): 20}
+    part = profile(DynamoRio(), [program, case], tmp_path / "p").only
+    assert part.executions(program, "spin_loop") == {(0, 0): first, (1, 0): 20}
 
 
 @needs_dynamorio

@@ -32,6 +32,7 @@ static const struct {
     {RUNTIME, "xpu_callback_enter", (void *)on_callback_enter, 0},
     {RUNTIME, "xpu_callback_leave", (void *)thread_leaves, 0},
     {RUNTIME, "xpu_run_natively", (void *)natively_run, 1},
+    {RUNTIME, "xpu_go_on_natively", (void *)natively_go_on, 1},
     {LIBC, "dlopen", (void *)natively_load, 3},
 };
 

@@ -180,6 +180,7 @@ void boundary_insert(void *drcontext, app_pc start, instrlist_t *code);
 void natively_break_at(void *at);                                    /* libc's __curbrk */
 void natively_sets_handler(int number, const void *action);          /* the program does */
 void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */
+void natively_go_on(xpu_native_call *call);                          /* at xpu_go_on_natively() */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 
 /* ---- window.c: when and where is counted -------------------------------------------------------

@@ -10,37 +10,39 @@
 #include "client.h"
 #include "system_call.h"
 
-typedef uint64_t (*function)(uint64_t, uint64_t);
-
-/* A thread in native code: our stack, and registers that a call keeps: the program's, and once it
- * has stopped, those of where it did. The assembly knows the fields. */
+/* A thread in native code: our stack, and where the thread is to begin or has stopped, with the
+ * registers that a call keeps. The assembly knows the fields. */
 typedef struct native_state {
   uint64_t our_stack;
   uint64_t rbx, rbp, r12, r13, r14, r15, rsp, pc;
 } native_state;
 
-enum { RETURN_ADDRESS = 24 }; /* so far below the end of the stack */
-
-/* Calls f(a, b) with the program's registers, on the stack that ends at `stack`. */
-uint64_t call_on_stack(uint64_t a, uint64_t b, function f, uint64_t stack, native_state *state);
-/* In native code: lets its call_on_stack() return. `state` is the state where this one would. */
+/* Takes the thread to where `state` says, with arguments a and b and the result 1, until it returns
+ * to native_return or stops. */
+void run_on_stack(uint64_t a, uint64_t b, native_state *state);
+/* Where native code returns to; `state` is on the stack then. */
+extern const char native_return[] __attribute__((visibility("hidden")));
+/* In native code: lets its run_on_stack() return. `state` is the state where this one would. */
 void stop_on_stack(native_state *state);
 __asm__(
     ".text\n"
-    ".type call_on_stack, @function\n"
-    "call_on_stack:\n"
+    ".type run_on_stack, @function\n"
+    "run_on_stack:\n"
     "  push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"
-    "  mov %rsp, 0(%r8)\n"
-    "  mov %rcx, %rsp\n"
-    "  push %r8; push %r8\n"
-    "  mov 8(%r8), %rbx; mov 16(%r8), %rbp\n"
-    "  mov 24(%r8), %r12; mov 32(%r8), %r13; mov 40(%r8), %r14; mov 48(%r8), %r15\n"
-    "  call *%rdx\n"
+    "  mov %rsp, 0(%rdx)\n"
+    "  mov 8(%rdx), %rbx; mov 16(%rdx), %rbp\n"
+    "  mov 24(%rdx), %r12; mov 32(%rdx), %r13; mov 40(%rdx), %r14; mov 48(%rdx), %r15\n"
+    "  mov 56(%rdx), %rsp; mov 64(%rdx), %r11\n"
+    "  movq $0, 64(%rdx)\n"
+    "  mov $1, %eax\n"
+    "  jmp *%r11\n"
+    ".hidden native_return\n"
+    "native_return:\n"
     "  pop %rdi\n"
     "1: mov 0(%rdi), %rsp\n"
     "  pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
     "  ret\n"
-    ".size call_on_stack, .-call_on_stack\n"
+    ".size run_on_stack, .-run_on_stack\n"
     ".type stop_on_stack, @function\n"
     "stop_on_stack:\n"
     "  pop 64(%rdi)\n"
@@ -52,6 +54,23 @@ __asm__(
 _Static_assert(__builtin_offsetof(native_state, rbx) == 8 &&
                    __builtin_offsetof(native_state, pc) == 64,
                "the assembly has these offsets");
+
+typedef struct native_work {
+  native_state entry; /* of the program, where it goes on behind the work */
+  native_state now;
+} native_work;
+
+/* Words on the program's stack: where the work returns to, its state then, and what the call of
+ * xpu_run_natively() has put there. */
+enum { FRAME = 3 };
+
+static uint64_t *frame_of(const native_work *work) { return (uint64_t *)work->entry.rsp - FRAME; }
+
+static void return_to(native_work *work, const void *to) {
+  uint64_t *frame = frame_of(work);
+  frame[0] = (uint64_t)to;
+  frame[1] = (uint64_t)&work->now;
+}
 
 /* ---- the heap ---------------------------------------------------------------------------------
  */
@@ -140,14 +159,15 @@ void natively_sets_handler(int number, const void *action) {
 
 static bool possible(void) { return program_break && !handles_faults; }
 
-static uint64_t natively(void *drcontext, function f, uint64_t a, uint64_t b, uint64_t stack,
-                         native_state *state, xpu_native_call *changes) {
+static void natively(void *drcontext, uint64_t a, uint64_t b, native_work *work,
+                     xpu_native_call *changes) {
   signal_state signals;
+  return_to(work, native_return);
   hide_break();
   read_signals(&signals);
   dr_switch_to_app_state(drcontext);
   dr_mark_safe_to_suspend(drcontext, true);
-  uint64_t result = call_on_stack(a, b, f, stack, state);
+  run_on_stack(a, b, &work->now);
   dr_mark_safe_to_suspend(drcontext, false);
   dr_switch_to_dr_state(drcontext);
   take_changes_back(&signals, changes);
@@ -155,21 +175,27 @@ static uint64_t natively(void *drcontext, function f, uint64_t a, uint64_t b, ui
   lock();
   images_search();
   unlock();
-  return result;
 }
 
-static void stop(xpu_native_call *call) { stop_on_stack(call->engine); }
+static native_work *work_of(xpu_native_call *call) {
+  _Static_assert(sizeof(native_work) <= sizeof call->engine, "the engine's room holds it");
+  return (native_work *)call->engine;
+}
 
-static native_state registers_of(const dr_mcontext_t *context) {
+static void stop(xpu_native_call *call) { stop_on_stack(&work_of(call)->now); }
+
+/* At a function's entry: where it returns to. */
+static native_state return_of(const dr_mcontext_t *context) {
   return (native_state){.rbx = context->xbx,
                         .rbp = context->xbp,
                         .r12 = context->r12,
                         .r13 = context->r13,
                         .r14 = context->r14,
-                        .r15 = context->r15};
+                        .r15 = context->r15,
+                        .rsp = context->xsp + sizeof(app_pc),
+                        .pc = *(uint64_t *)context->xsp};
 }
 
-/* The thread is about to start another one. */
 static void go_on_from(dr_mcontext_t *context, const native_state *state) {
   context->xbx = state->rbx;
   context->xbp = state->rbp;
@@ -181,30 +207,44 @@ static void go_on_from(dr_mcontext_t *context, const native_state *state) {
   context->pc = (app_pc)state->pc;
 }
 
-static void go_on_behind(dr_mcontext_t *context) {
+/* Up to where the work stops or ends. The thread continues by way of DynamoRIO's dispatcher, which
+ * delivers the signals that have arrived. */
+static void run(void *drcontext, dr_mcontext_t *context, xpu_native_call *call) {
+  native_work *work = work_of(call);
+  natively(drcontext, (uint64_t)call->data, 0, work, call);
+  bool stopped = work->now.pc != 0;
+  if (stopped) return_to(work, call->landing);
   context->xax = 1;
-  context->pc = *(app_pc *)context->xsp;
-  context->xsp += sizeof(app_pc);
+  go_on_from(context, stopped ? &work->now : &work->entry);
+  dr_redirect_execution(context);
 }
 
-/* At the entry of xpu_run_natively(). The thread continues by way of DynamoRIO's dispatcher, which
- * delivers the signals that have arrived. */
+/* The work begins with this function. */
+static void begin_at(native_work *work, const void *function) {
+  work->now = work->entry;
+  work->now.rsp = (uint64_t)frame_of(work);
+  work->now.pc = (uint64_t)function;
+}
+
+/* At the entry of xpu_run_natively(). */
 void natively_run(xpu_native_call *call) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
   if (!possible() || !dr_get_mcontext(drcontext, &context)) return;
-  native_state state = registers_of(&context);
-  uint64_t stack = context.xsp - sizeof(app_pc);
+  native_work *work = work_of(call);
+  work->entry = return_of(&context);
+  begin_at(work, (const void *)call->work);
   call->stop = stop;
-  call->engine = &state;
-  natively(drcontext, (function)(void *)call->work, (uint64_t)call->data, 0, stack, &state, call);
-  if (state.pc) {
-    *(const void **)(stack - RETURN_ADDRESS) = call->landing;
-    go_on_from(&context, &state);
-  } else {
-    go_on_behind(&context);
-  }
-  dr_redirect_execution(&context);
+  run(drcontext, &context, call);
+}
+
+/* At the entry of xpu_go_on_natively(), which returns natively. */
+void natively_go_on(xpu_native_call *call) {
+  void *drcontext = dr_get_current_drcontext();
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
+  if (!possible() || !dr_get_mcontext(drcontext, &context)) return;
+  work_of(call)->now = return_of(&context);
+  run(drcontext, &context, call);
 }
 
 /* PoCL's and Intel's constructors start no thread and set no handler. */
@@ -219,8 +259,9 @@ void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   void *drcontext = dr_get_current_drcontext();
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   xpu_native_call changes = {0};
-  native_state state = {0};
+  native_work work = {0};
   if (!path || !is_driver(path) || !possible() || !dr_get_mcontext(drcontext, &context)) return;
-  natively(drcontext, (function)(void *)dlopen, (uint64_t)path, flags, context.xsp & ~(uint64_t)15,
-           &state, &changes);
+  work.entry.rsp = context.xsp & ~(uint64_t)15;
+  begin_at(&work, dlopen);
+  natively(drcontext, (uint64_t)path, flags, &work, &changes);
 }

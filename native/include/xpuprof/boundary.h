@@ -144,10 +144,12 @@ XPU_API void xpu_api_leave(void);
 XPU_API void xpu_callback_enter(void);
 XPU_API void xpu_callback_leave(void);
 
-/* Calls work(data). A CPU engine that translates the process may run it outside its translator, up
- * to where it starts its first thread: for code of a device runtime that executes once, like its
- * compiler. `work` calls no function of the program, does not wait for the device, and returns. */
+/* Calls work(data). A CPU engine that translates the process may run it outside its translator: for
+ * code of a device runtime that executes once, like its compiler. `work` does not wait for the
+ * device, calls functions of the program through xpu_translated() only, and returns. */
 XPU_API void xpu_natively(void (*work)(void *), void *data);
+/* Calls work(data), translated even within xpu_natively(). */
+XPU_API void xpu_translated(void (*work)(void *), void *data);
 
 /* As the kernel has them. */
 typedef struct xpu_signal_action {
@@ -163,15 +165,17 @@ typedef struct xpu_native_call {
   xpu_signal_action action[XPU_SIGNALS]; /* ... undone it, and has to see it done */
   uint32_t stack_changed;                /* likewise sigaltstack */
   uint64_t stack[3];
-  /* The engine's, called by `work` before it starts a thread: what follows is translated, and
-   * `work` then returns to `landing`, with the stack 24 bytes below xpu_run_natively()'s. */
+  /* The engine's, called by `work`: what follows is translated. Unless it goes on natively, `work`
+   * returns to `landing`, with the stack 8 bytes below xpu_run_natively()'s. */
   void (*stop)(struct xpu_native_call *);
   const void *landing;
-  void *engine; /* what it needs for that */
+  uint64_t engine[24]; /* what it needs for that */
 } xpu_native_call;
 
 /* Where a CPU tool that hooks by name runs call->work; nonzero if it has. */
 XPU_API int xpu_run_natively(xpu_native_call *call);
+/* Likewise, where it goes on with the work that it has stopped; nonzero if it does. */
+XPU_API int xpu_go_on_natively(xpu_native_call *call);
 
 /* The device runtime has generated code in this process's memory. `compute_only`: its kernels call
  * mathematical and memory functions only, so an engine that translates the process may run them

@@ -239,6 +239,42 @@ static int fault_handled(void) {
   return 0;
 }
 
+/* ---- translated within ----------------------------------------------------------------------- */
+
+static void spin_translated(void *rounds) { spin_as_program((long)rounds); }
+
+/* From here on, nothing runs natively. */
+static void handle_faults(void *unused) {
+  (void)unused;
+  xpu_callback_enter();
+  signal(SIGBUS, note);
+  xpu_callback_leave();
+}
+
+static long sum_within;
+
+static void alternate_within(void *work_) {
+  void (*work)(void *) = (void (*)(void *))work_;
+  for (long i = 1; i < 4; i++) {
+    spin_as_program(100); /* natively */
+    xpu_translated(i == 2 ? work : spin_translated, (void *)i);
+    sum_within += i;
+  }
+}
+
+static int alternates(void *work) {
+  uint32_t kernel = device_start();
+  long kept = kept_across(alternate_within, work);
+  device_launch(kernel);
+  spin(20);
+  printf("%ld %ld\n", sum_within, kept);
+  return 0;
+}
+
+static int translated(void) { return alternates((void *)spin_translated); }
+
+static int translated_for_good(void) { return alternates((void *)handle_faults); }
+
 /* ---- beside other threads ---------------------------------------------------------------------
  */
 
@@ -287,12 +323,20 @@ int main(int argc, char **argv) {
     const char *name;
     int (*run)(void);
   } cases[] = {
-      {"counts", counts}, {"threads", threads},
-      {"heap", heap},     {"library", library},
-      {"child", child},   {"handled", handled},
-      {"ended", ended},   {"handlers", handlers},
-      {"fault", fault},   {"fault-handled", fault_handled},
-      {"exits", exits},   {"forks", forks},
+      {"counts", counts},
+      {"threads", threads},
+      {"translated", translated},
+      {"translated-for-good", translated_for_good},
+      {"heap", heap},
+      {"library", library},
+      {"child", child},
+      {"handled", handled},
+      {"ended", ended},
+      {"handlers", handlers},
+      {"fault", fault},
+      {"fault-handled", fault_handled},
+      {"exits", exits},
+      {"forks", forks},
   };
   setvbuf(stdout, 0, _IOLBF, 0);
   for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
