@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -77,14 +78,45 @@ static imports imports_of(const struct dl_phdr_info *library) {
   return found;
 }
 
-static void set_slot(const struct dl_phdr_info *library, thread_starter **slot,
-                     thread_starter *function) {
-  const uintptr_t page = (uintptr_t)slot & -(uintptr_t)sysconf(_SC_PAGESIZE);
-  const size_t length = (size_t)((uintptr_t)(slot + 1) - page);
-  const int is_fixed = holds(library, segment(library, PT_GNU_RELRO), (uintptr_t)slot);
-  if (is_fixed && mprotect((void *)page, length, PROT_READ | PROT_WRITE)) return;
-  __atomic_store_n(slot, function, __ATOMIC_RELEASE);
-  if (is_fixed) mprotect((void *)page, length, PROT_READ);
+typedef struct slot {
+  thread_starter **at;
+  uintptr_t page; /* read-only, unless its length is 0 */
+  size_t length;
+} slot;
+
+/* Those of the libraries loaded when there had been so many loads and unloads. */
+static struct {
+  slot *slots;
+  size_t n, room;
+  unsigned long long loads, unloads;
+  int is_complete;
+} found;
+
+static void set_slot(const slot *s, thread_starter *function) {
+  if (s->length && mprotect((void *)s->page, s->length, PROT_READ | PROT_WRITE)) return;
+  __atomic_store_n(s->at, function, __ATOMIC_RELEASE);
+  if (s->length) mprotect((void *)s->page, s->length, PROT_READ);
+}
+
+/* Without memory, the libraries are searched again next time. */
+static void remember(slot s) {
+  if (found.n == found.room) {
+    const size_t room = found.room ? 2 * found.room : 64;
+    slot *grown = realloc(found.slots, room * sizeof s);
+    if (!grown) found.is_complete = 0;
+    if (!grown) return;
+    found.slots = grown;
+    found.room = room;
+  }
+  found.slots[found.n++] = s;
+}
+
+static slot slot_of(const struct dl_phdr_info *library, const ElfW(Rela) * r) {
+  slot s = {(thread_starter **)(library->dlpi_addr + r->r_offset), 0, 0};
+  if (!holds(library, segment(library, PT_GNU_RELRO), (uintptr_t)s.at)) return s;
+  s.page = (uintptr_t)s.at & -(uintptr_t)sysconf(_SC_PAGESIZE);
+  s.length = (size_t)((uintptr_t)(s.at + 1) - s.page);
+  return s;
 }
 
 static int is_thread_start(const imports *of, const ElfW(Rela) * r) {
@@ -94,33 +126,83 @@ static int is_thread_start(const imports *of, const ElfW(Rela) * r) {
 }
 
 /* This library's own calls are the real ones. */
-static int redirect(struct dl_phdr_info *library, size_t size, void *function) {
-  (void)size;
+static int is_ours(const struct dl_phdr_info *library) {
   for (int i = 0; i < library->dlpi_phnum; i++)
     if (library->dlpi_phdr[i].p_type == PT_LOAD &&
         holds(library, &library->dlpi_phdr[i], (uintptr_t)start_thread))
-      return 0;
+      return 1;
+  return 0;
+}
+
+static void search(const struct dl_phdr_info *library, thread_starter *function) {
+  if (is_ours(library)) return;
   const imports of = imports_of(library);
   for (int table = 0; table < 2; table++)
     for (size_t i = table ? of.n_relative : 0; i < of.n[table]; i++) {
-      const ElfW(Rela) *r = &of.relocations[table][i];
-      if (is_thread_start(&of, r))
-        set_slot(library, (thread_starter **)(library->dlpi_addr + r->r_offset),
-                 (thread_starter *)function);
+      if (!is_thread_start(&of, &of.relocations[table][i])) continue;
+      const slot s = slot_of(library, &of.relocations[table][i]);
+      set_slot(&s, function);
+      remember(s);
     }
+}
+
+typedef struct walk {
+  thread_starter *function;
+  int is_under_way;
+} walk;
+
+/* Nothing is loaded or unloaded meanwhile. */
+static int redirect(struct dl_phdr_info *library, size_t size, void *walk_) {
+  walk *w = walk_;
+  (void)size;
+  if (!w->is_under_way && found.is_complete && found.loads == library->dlpi_adds &&
+      found.unloads == library->dlpi_subs) {
+    for (size_t i = 0; i < found.n; i++) set_slot(&found.slots[i], w->function);
+    return 1;
+  }
+  if (!w->is_under_way) {
+    found.n = 0;
+    found.is_complete = 1;
+    found.loads = library->dlpi_adds;
+    found.unloads = library->dlpi_subs;
+  }
+  w->is_under_way = 1;
+  search(library, w->function);
   return 0;
+}
+
+static void lead_to(thread_starter *function) {
+  walk w = {function, 0};
+  dl_iterate_phdr(redirect, &w);
 }
 
 static void intercept(void) {
   spin_lock(&starts.lock);
-  if (!starts.users++) dl_iterate_phdr(redirect, (void *)start_thread);
+  if (!starts.users++) lead_to(start_thread);
   spin_unlock(&starts.lock);
 }
 
 static void intercept_no_more(void) {
   spin_lock(&starts.lock);
-  if (!--starts.users) dl_iterate_phdr(redirect, (void *)pthread_create);
+  if (!--starts.users) lead_to(pthread_create);
   spin_unlock(&starts.lock);
+}
+
+/* ---- forks ------------------------------------------------------------------------------------
+ */
+
+static void before_fork(void) { spin_lock(&starts.lock); }
+
+static void after_fork(void) { spin_unlock(&starts.lock); }
+
+static void after_fork_in_child(void) {
+  starts.users = running != NULL; /* slots that still lead here are set again by the next one */
+  spin_unlock(&starts.lock);
+}
+
+/* Before others register: they may call native code with locks that they hold at a fork. */
+__attribute__((constructor)) static void register_forks(void) {
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 /* ---- the call --------------------------------------------------------------------------------
