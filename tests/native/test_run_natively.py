@@ -92,3 +92,22 @@ def test_pocl_compiles_natively(tmp_path: Path) -> None:
     # Its constructors and destructors; building a program executes some 9,000 blocks.
     assert sum(row["image"] == compiler[0] for row in stream["cpu_blocks"]) < 1000
     assert not any("/kcache/" in path for path in paths)
+
+
+@needs_dynamorio
+def test_functions_of_the_program_count(tmp_path: Path) -> None:
+    """GIVEN functions that PoCL calls at the end of builds, which run natively THEN they count, as
+    the builds in them do not."""
+    if not require_opencl().runtime_is_native():
+        pytest.skip("the machine's OpenCL driver is not PoCL alone")
+    program = opencl_program("calls_back", tmp_path)
+    native = run_text([program])
+    assert native.stdout == "build -11, called 2\n"
+    run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
+    done = xpuprof_text("profile", *run, "--", program)
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
+    part = Profile(done, tmp_path / "R" / "profile").only
+    assert part.executions(program, "spin_loop") == {(0, 0): 1000 + 200}
+    paths = part.stream.texts(part.stream["images"]["path"])
+    blocks = [paths[row["image"]] for row in part.stream["cpu_blocks"]]
+    assert sum("/libLLVM" in path for path in blocks) < 2000

@@ -22,7 +22,10 @@ struct Held {
 // Out of memory: the runtime gets the user's function unwrapped.
 template <class Function>
 Held<Function> *hold(Function function, void *user) {
-  return function ? new (std::nothrow) Held<Function>{function, user} : nullptr;
+  if (!function) return nullptr;
+  auto *held = new (std::nothrow) Held<Function>{function, user};
+  if (!held) driver_calls_unwrapped();
+  return held;
 }
 
 using EventNotify = void(CL_CALLBACK *)(cl_event, cl_int, void *);
@@ -34,17 +37,13 @@ using NativeKernel = void(CL_CALLBACK *)(void *);
 template <class Function, class... A>
 void CL_CALLBACK once(A... arguments, void *held) {
   auto *closure = static_cast<Held<Function> *>(held);
-  {
-    Callback callback;
-    closure->function(arguments..., closure->user);
-  }
+  Callback::call([&] { closure->function(arguments..., closure->user); });
   delete closure;
 }
 
 void CL_CALLBACK on_error(const char *text, const void *data, size_t size, void *held) {
   auto *closure = static_cast<Held<ErrorNotify> *>(held);
-  Callback callback;
-  closure->function(text, data, size, closure->user);
+  Callback::call([&] { closure->function(text, data, size, closure->user); });
 }
 
 // Registers the user's callback with `native`, wrapped in `ours`.
@@ -89,12 +88,13 @@ cl_int CL_API_CALL svm_free(cl_command_queue queue, cl_uint n, void *pointers[],
 }
 
 // A context may report errors until its end, so the callback's data is kept.
+// `object`: of the driver.
 template <class Native>
-cl_context new_context(ErrorNotify notify, void *user, Native &&native) {
+cl_context new_context(const void *object, ErrorNotify notify, void *user, Native &&native) {
   Api api;
-  if (notify) driver_calls_back();
   auto *held = hold(notify, user);
-  cl_context context = held ? native(on_error, held) : native(notify, user);
+  const auto create = [&] { return held ? native(on_error, held) : native(notify, user); };
+  cl_context context = natively(object, create, Compiles::nothing);
   if (!context) delete held;
   context_created(context);
   return context;
@@ -103,18 +103,16 @@ cl_context new_context(ErrorNotify notify, void *user, Native &&native) {
 cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint n,
                                       const cl_device_id *devices, ErrorNotify notify, void *user,
                                       cl_int *error) {
-  return new_context(notify, user, [&](ErrorNotify function, void *data) {
-    const auto create = [&] {
-      return next.clCreateContext(properties, n, devices, function, data, error);
-    };
-    return natively(devices && n ? devices[0] : nullptr, create, Compiles::nothing);
+  const void *device = devices && n ? devices[0] : nullptr;
+  return new_context(device, notify, user, [&](ErrorNotify function, void *data) {
+    return next.clCreateContext(properties, n, devices, function, data, error);
   });
 }
 
 cl_context CL_API_CALL create_context_from_type(const cl_context_properties *properties,
                                                 cl_device_type type, ErrorNotify notify, void *user,
                                                 cl_int *error) {
-  return new_context(notify, user, [&](ErrorNotify function, void *data) {
+  return new_context(platform_of(properties), notify, user, [&](ErrorNotify function, void *data) {
     return next.clCreateContextFromType(properties, type, function, data, error);
   });
 }
@@ -126,8 +124,7 @@ struct alignas(16) NativeHead {
 
 void CL_CALLBACK run_native(void *arguments) {
   auto *head = static_cast<NativeHead *>(arguments);
-  Callback callback;
-  head->function(head + 1);
+  Callback::call([&] { head->function(head + 1); });
 }
 
 cl_int CL_API_CALL enqueue_native(cl_command_queue queue, NativeKernel function, void *arguments,
@@ -162,7 +159,9 @@ cl_int CL_API_CALL enqueue_native(cl_command_queue queue, NativeKernel function,
 struct ProgramNotify::Closure : Held<Function> {};
 
 ProgramNotify::ProgramNotify(Function function, void *user) : user_(user), function_(function) {
-  if (function) closure_ = new (std::nothrow) Closure{{function, user}};
+  if (!function) return;
+  closure_ = new (std::nothrow) Closure{{function, user}};
+  if (!closure_) driver_calls_unwrapped();
 }
 
 ProgramNotify::Function ProgramNotify::function() const { return closure_ ? call : function_; }
@@ -171,10 +170,7 @@ void *ProgramNotify::data() const { return closure_ ? closure_ : user_; }
 
 void CL_CALLBACK ProgramNotify::call(cl_program program, void *held) {
   auto *closure = static_cast<Closure *>(held);
-  {
-    Callback callback;
-    closure->function(program, closure->user);
-  }
+  Callback::call([&] { closure->function(program, closure->user); });
   delete closure;
 }
 

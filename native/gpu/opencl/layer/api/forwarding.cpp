@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "api/natively.hpp"
 #include "api/objects.hpp"
 #include "device/runtimes.hpp"
 
@@ -52,18 +53,11 @@ OBJECT(cl_sampler)
 #undef OBJECT
 const void *object_in(const cl_device_id *list) { return list ? *list : nullptr; }
 const void *object_in(const cl_event *list) { return list ? *list : nullptr; }
-const void *object_in(const cl_context_properties *properties) {
-  for (; properties && *properties; properties += 2)
-    if (*properties == CL_CONTEXT_PLATFORM) return reinterpret_cast<const void *>(properties[1]);
-  return nullptr;
-}
+const void *object_in(const cl_context_properties *properties) { return platform_of(properties); }
 
 // The drivers are fixed before the first object exists.
 const cl_icd_dispatch &original_of(const void *object) {
-  if (object)
-    for (const Driver &driver : drivers)
-      if (*static_cast<cl_icd_dispatch *const *>(object) == driver.table) return driver.original;
-  return drivers.front().original;
+  return object ? driver_of(object) : drivers.front().original;
 }
 
 template <auto member>
@@ -154,6 +148,13 @@ void place_over_drivers() {
 }
 
 }  // namespace
+
+const cl_icd_dispatch &driver_of(const void *object) {
+  const auto *table = *static_cast<const cl_icd_dispatch *const *>(object);
+  for (const Driver &driver : drivers)
+    if (table == driver.table) return driver.original;
+  return *table;
+}
 
 // A loader with layers sees every call of its own: the drivers' tables are theirs again.
 void leave_drivers() {

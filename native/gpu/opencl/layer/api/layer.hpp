@@ -33,6 +33,19 @@ struct Api {
 // Brackets every call of the device runtime back into user code.
 class Callback {
  public:
+  // The driver may run natively; user code must not.
+  template <class Work>
+  static void call(Work &&work) {
+    auto bracketed = [&] {
+      Callback callback;
+      work();
+    };
+    xpu_translated([](void *data) { (*static_cast<decltype(bracketed) *>(data))(); }, &bracketed);
+  }
+  // Whether the runtime waits for this thread's user code to return.
+  static bool is_running() { return running_; }
+
+ private:
   Callback() {
     running_++;
     xpu_callback_enter();
@@ -43,10 +56,7 @@ class Callback {
   }
   Callback(const Callback &) = delete;
   Callback &operator=(const Callback &) = delete;
-  // Whether the runtime waits for this thread's user code to return.
-  static bool is_running() { return running_; }
 
- private:
   static inline thread_local unsigned running_;
 };
 
@@ -117,6 +127,8 @@ void put(cl_icd_dispatch *table, Function *ours) {
 const cl_icd_dispatch &begin();
 // Gives the drivers their own tables back (forwarding.cpp).
 void leave_drivers();
+// The entries of an object's driver itself, wherever ours are.
+const cl_icd_dispatch &driver_of(const void *object);
 
 // Each part replaces the plain entries with its own.
 void override_objects(cl_icd_dispatch *table);

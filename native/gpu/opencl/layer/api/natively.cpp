@@ -3,16 +3,20 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <iterator>
 
 namespace layer {
 
-static std::atomic<bool> calls_back;
+static std::atomic<bool> calls_unwrapped;
 
-void driver_calls_back() { calls_back = true; }
+void driver_calls_unwrapped() { calls_unwrapped = true; }
+
+const void *platform_of(const cl_context_properties *properties) {
+  for (; properties && *properties; properties += 2)
+    if (*properties == CL_CONTEXT_PLATFORM) return reinterpret_cast<const void *>(properties[1]);
+  return nullptr;
+}
 
 static bool is_in(const void *function, const char *library) {
   Dl_info info;
@@ -22,15 +26,10 @@ static bool is_in(const void *function, const char *library) {
 }
 
 bool may_run_natively(const void *object, Compiles what) {
-  if (calls_back || !object) return false;
-  // Under a loader, `next` is its own; as a driver, the object's table is ours.
-  const auto *table = *static_cast<const cl_icd_dispatch *const *>(object);
-  const void *functions[] = {reinterpret_cast<const void *>(next.clBuildProgram),
-                             reinterpret_cast<const void *>(table->clBuildProgram)};
-  return std::any_of(std::begin(functions), std::end(functions), [what](const void *function) {
-    return is_in(function, "libpocl.so") ||
-           (what == Compiles::nothing && is_in(function, "libintelocl.so"));
-  });
+  if (calls_unwrapped || !object) return false;
+  const auto *function = reinterpret_cast<const void *>(driver_of(object).clBuildProgram);
+  return is_in(function, "libpocl.so") ||
+         (what == Compiles::nothing && is_in(function, "libintelocl.so"));
 }
 
 }  // namespace layer

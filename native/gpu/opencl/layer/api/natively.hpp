@@ -9,13 +9,14 @@ namespace layer {
 
 enum class Compiles { kernels, nothing };
 
-// Whether a call with this object (a context, device or program) keeps what boundary.h asks of
-// native code: its driver has no function of the program to call, and is PoCL, whose kernels are
-// libraries, or Intel's. That one generates kernels in memory, of which a translator must know
-// (docs/dynamorio.md).
+// Whether a call with this object keeps what boundary.h asks of native code: its driver is PoCL,
+// whose kernels are libraries, or Intel's. That one generates kernels in memory, of which a
+// translator must know (docs/dynamorio.md).
 bool may_run_natively(const void *object, Compiles what);
-// From now on, a driver may report errors to the program in any call.
-void driver_calls_back();
+// From now on, a driver may call the program otherwise than through Callback::call().
+void driver_calls_unwrapped();
+// The platform that a context is made for, if that is said.
+const void *platform_of(const cl_context_properties *properties);
 
 template <class Work>
 auto natively(const void *object, Work &&work, Compiles what = Compiles::kernels) {

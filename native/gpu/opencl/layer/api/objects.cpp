@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "api/natively.hpp"
 #include "device/runtimes.hpp"
 #include "launches/launches.hpp"
 #include "programs/origins.hpp"
@@ -276,6 +277,14 @@ static cl_int CL_API_CALL release_event(cl_event event) {
   return next.clReleaseEvent(event);
 }
 
+// The first call has the driver look at the machine.
+static cl_int CL_API_CALL device_ids(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                     cl_device_id *devices, cl_uint *n) {
+  Api api;
+  const auto find = [&] { return next.clGetDeviceIDs(platform, type, room, devices, n); };
+  return natively(platform, find, Compiles::nothing);
+}
+
 static cl_int CL_API_CALL create_sub_devices(cl_device_id device,
                                              const cl_device_partition_property *properties,
                                              cl_uint room, cl_device_id *devices, cl_uint *n_ret) {
@@ -312,6 +321,7 @@ void override_objects(cl_icd_dispatch *table) {
   put<&Table::clSetUserEventStatus>(table, set_user_event_status);
   put<&Table::clReleaseEvent>(table, release_event);
   put<&Table::clGetDeviceInfo>(table, device_info);
+  put<&Table::clGetDeviceIDs>(table, device_ids);
   put<&Table::clCreateSubDevices>(table, create_sub_devices);
 }
 

@@ -117,8 +117,9 @@ cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint n,
                                           const unsigned char **binaries, cl_int *status,
                                           cl_int *error) {
   Api api;
-  cl_program handle =
-      next.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, error);
+  cl_program handle = natively(context, [&] {
+    return next.clCreateProgramWithBinary(context, n, devices, lengths, binaries, status, error);
+  });
   if (!handle) return handle;
   bool stale = false;
   quietly([&] {
@@ -170,13 +171,11 @@ bool loads_what_computes_only(cl_program handle) {
   return known;
 }
 
-// What is compiled here may call anything. A driver with a function to call when it has finished
-// calls it on this thread or another.
+// What is compiled here may call anything.
 template <class Work>
-auto compile(const void *object, ProgramNotify::Function notify, Work &&work,
-             bool computes_only = false) {
+auto compile(const void *object, Work &&work, bool computes_only = false) {
   xpu_kernels_loaded(computes_only);
-  return notify ? work() : natively(object, work);
+  return natively(object, work);
 }
 
 // Whether the program is now built from a binary that was compiled natively. A driver with a
@@ -229,7 +228,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
     auto build = [&] {
       return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
     };
-    error = compile(handle, notify, build, loads_what_computes_only(handle));
+    error = compile(handle, build, loads_what_computes_only(handle));
   }
   if (error != CL_SUCCESS)
     quietly([&] { set_build(handle, before); });
@@ -257,7 +256,7 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
-  cl_int error = compile(handle, notify, [&] {
+  cl_int error = compile(handle, [&] {
     return next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
                                  wrapped.function(), wrapped.data());
   });
@@ -279,7 +278,7 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint n_devices,
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
-  cl_program handle = compile(context, notify, [&] {
+  cl_program handle = compile(context, [&] {
     return next.clLinkProgram(context, n_devices, devices, options, n, inputs, wrapped.function(),
                               wrapped.data(), error);
   });
@@ -311,8 +310,17 @@ cl_int CL_API_CALL retain_program(cl_program program) {
   return retain(&programs, next.clRetainProgram, program);
 }
 
-cl_int CL_API_CALL release_program(cl_program program) {
-  return release(&programs, next.clReleaseProgram, program);
+// With the last reference go parts of the compiler.
+cl_int CL_API_CALL release_program(cl_program handle) {
+  Api api;
+  std::shared_ptr<Program> last;
+  quietly([&] { last = programs.release(handle); });
+  const auto release = [&] {
+    const cl_int error = next.clReleaseProgram(handle);
+    quietly([&] { last.reset(); });
+    return error;
+  };
+  return last ? natively(handle, release) : release();
 }
 
 }  // namespace
@@ -320,7 +328,7 @@ cl_int CL_API_CALL release_program(cl_program program) {
 cl_program create_program_with_il(decltype(&clCreateProgramWithIL) native, cl_context context,
                                   const void *il, size_t length, cl_int *error) {
   Api api;
-  cl_program handle = native(context, il, length, error);
+  cl_program handle = natively(context, [&] { return native(context, il, length, error); });
   if (handle)
     quietly([&] {
       auto program = add_program(handle, context);
