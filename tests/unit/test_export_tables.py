@@ -25,6 +25,7 @@ from xpuprof.errors import InputError, TraceError, UsageError
 from xpuprof.formats.exporters import parquet
 from xpuprof.formats.exporters.chrome_trace import events
 from xpuprof.formats.exporters.source import ExportSource
+from xpuprof.formats.output import write_files
 from xpuprof.trace.run import Run, create_run
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.validation.timed import open_timed
@@ -167,7 +168,31 @@ def test_parquet_on_a_full_disk(run: Path, tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(UsageError, match="No space left on device; free space"):
         parquet.write(Run.open(run), None, tmp_path / "out")
     gc.collect()
-    assert printed == [] and list((tmp_path / "out").iterdir()) == []
+    assert printed == [] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("format", ["sqlite", "chrome", "parquet"])
+def test_a_failed_export_leaves_no_folder(run: Path, tmp_path: Path, format: str) -> None:
+    """GIVEN a run whose stream is cut WHEN it is exported into folders that do not exist THEN none
+    of them remains; one that was there before does."""
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    (tmp_path / "there").mkdir()
+    for stream in run.glob("profile/*/*.xpt"):
+        stream.write_bytes(b"not a stream" * 100)
+    for target in ("new/a/b/out", "there/out"):
+        with pytest.raises(TraceError):
+            export(run, "--format", format, "-o", tmp_path / target)
+    assert not (tmp_path / "new").exists() and list((tmp_path / "there").iterdir()) == []
+
+
+def test_several_files_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    """GIVEN two files of which the second cannot be written THEN the first does not appear, and no
+    folder that was made for them remains."""
+    texts = {tmp_path / "new" / "a": "text", tmp_path / "new" / ("b" * 300): "text"}
+    with pytest.raises(UsageError, match="File name too long"):
+        write_files(texts, force=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def many_kernels(number: int) -> list[traces.Record]:

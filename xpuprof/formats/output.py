@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from xpuprof.errors import ExistsError, UsageError, unwritable
@@ -19,8 +19,9 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
     """
     for path in texts:
         refuse_existing(path, force)
-    for path, text in texts.items():
-        with replacing(path, force) as new:
+    with ExitStack() as together:
+        for path, text in texts.items():
+            new = together.enter_context(replacing(path, force))
             new.write_text(text, encoding="utf-8", errors="backslashreplace")
     return list(texts)
 
@@ -28,21 +29,42 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
 @contextmanager
 def replacing(path: Path, force: bool) -> Iterator[Path]:
     """A temporary name next to `path`, with the same suffix: it replaces `path` if the block
-    succeeds and is removed otherwise. Creates folders.
+    succeeds and is removed otherwise. Creates folders as `within` does.
 
     Raises UsageError when `path` exists and `force` is false, or when it cannot be written.
     """
     refuse_existing(path, force)
     new = path.with_name(f".{os.getpid()}.{path.name}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield new
-        os.replace(new, path)
+        with within(path.parent), _temporary(new):
+            yield new
+            os.replace(new, path)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
         with suppress(OSError):
-            new.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def within(folder: Path) -> Iterator[None]:
+    """Creates the folder and those above it. If the block fails, those that it created go again,
+    unless they hold something."""
+    absent = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for one in absent:
+                one.rmdir()
+        raise
 
 
 def refuse_existing(path: Path, force: bool) -> None:

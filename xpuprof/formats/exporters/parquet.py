@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xpuprof.errors import UsageError, unwritable
 from xpuprof.formats.format import Exporter, Needs
-from xpuprof.formats.output import refuse_existing
+from xpuprof.formats.output import refuse_existing, within
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from xpuprof.selection.selection import Selection
     from xpuprof.trace.run import Run
 
@@ -22,7 +25,6 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
     `force` is false."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
         raise UsageError(
             "Parquet needs pyarrow: pip install xpuprof[parquet], or use --format sqlite"
@@ -30,12 +32,24 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
     # Imported late: `--help` lists formats without pandas.
     from xpuprof.formats.exporters.every_table import every_table
 
-    writers: dict[str, Any] = {}
-    paths: dict[str, Path] = {}
     refuse_existing(folder / "slices.parquet", force)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, frame in every_table(run, selection):
+        with within(folder):
+            return _files(every_table(run, selection), folder, force)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    except pa.ArrowException as error:
+        raise UsageError(f"cannot write to {folder}: {error}") from error
+
+
+def _files(tables: Iterable[tuple[str, pd.DataFrame]], folder: Path, force: bool) -> list[Path]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writers: dict[str, Any] = {}
+    paths: dict[str, Path] = {}
+    try:
+        for name, frame in tables:
             # A dictionary's type would depend on how many names the first process has.
             texts = dict.fromkeys(frame.select_dtypes("category").columns, "str")
             table = pa.Table.from_pandas(frame.astype(texts), preserve_index=False)
@@ -47,10 +61,6 @@ def write(run: Run, selection: Selection | None, folder: Path, force: bool = Fal
         for name, writer in writers.items():
             writer.close()
             os.replace(_temporary(paths[name]), paths[name])
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    except pa.ArrowException as error:
-        raise UsageError(f"cannot write to {folder}: {error}") from error
     finally:
         for name, path in paths.items():
             _forget(writers.get(name))
