@@ -14,6 +14,14 @@ def seconds(value: float) -> str:
     raise AssertionError
 
 
+def size(count: int) -> str:
+    """A number of bytes with up to six digits and a decimal prefix."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 1000)):
+        if count >= factor:
+            return f"{count / factor:,.6g} {unit}"
+    return f"{count} B"
+
+
 def _three_digits(value: float) -> str:
     decimals = 2 - math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(decimals, 0)}f}"

@@ -279,7 +279,7 @@ def test_a_limit_on_the_traces_ends_the_recording(tmp_path: Path, command: str) 
     done = xpuprof(*made, "--", *map(str, stand_in), "_exit", "none")
     assert done.returncode == 0, done.stderr
     kept = Run.open(tmp_path / "run")
-    assert kept.status == "partial" and "reached 0.6 MB" in kept.reason
+    assert kept.status == "partial" and "the traces reached 600 kB, so" in kept.reason
     assert b"--max-size" in done.stderr and len(kept.executions) == 1
     (process,) = kept.executions[0].processes
     assert 1000 < process.sums.launches < 400_000

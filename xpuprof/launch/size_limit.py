@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xpuprof.launch.streams import in_thread
 from xpuprof.trace.live import Live
+from xpuprof.units import size
 
 FULL = "full"
 """place.h: once this file is in the execution's folder, streams end before their next chunk."""
@@ -33,7 +34,7 @@ class SizeLimit:
         if not self.reached:
             return []
         return [
-            f"the traces reached {self._most / 1e6:,.6g} MB, so what the program did then is not "
+            f"the traces reached {size(self._most)}, so what the program did then is not "
             "recorded; allow more with --max-size, or record a part with --window"
         ]
 
