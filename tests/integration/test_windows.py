@@ -219,7 +219,7 @@ def test_run_and_validate_are_about_the_window(marked: Path, tmp_path: Path) -> 
     assert result["settings"] == {"window": "2-5", "after_window": "continue"}
     info = xpuprof("info", folder)
     assert b"window    2-5, opened once: 4 slices of 7" in info.stdout
-    assert b"the profile covers the window 2-5" in info.stdout
+    assert b"only the window 2-5 counts" in info.stdout
     chosen = xpuprof("select", folder, "--force")
     assert b"2-5: all numbers refer to it" in chosen.stdout
     checked = last_json(

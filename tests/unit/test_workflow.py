@@ -79,7 +79,7 @@ def test_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert (kept.method, kept.seed) == (registry.default(), 5)
     assert done.notes == tuple(said) and said[-1].startswith("native run done")
     told = time(WORKS, output=tmp_path / "w", gpu="none", filters=window, repeat=1).notes
-    assert told == ("the profile covers the window @never",)
+    assert told == ("only the window @never counts",)
 
 
 def test_what_cannot_be_done_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ _ENDS = ("continue", "end")
 
 _FIELDS = {
     "kernels": ("--kernels", "launches {} are instrumented"),
-    "window": ("--window", "the profile covers the window {}"),
+    "window": ("--window", "only the window {} counts"),
     "after_window": ("--after-window end", "the program is ended after the window"),
     "processes": ("--process", "only processes {} count"),
     "include_images": ("--include-image", "only CPU code of {} counts"),
