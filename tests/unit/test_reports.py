@@ -295,7 +295,8 @@ def test_compare_shows_no_speedup_of_samples_without_time(tmp_path: Path) -> Non
 
 def test_compare_takes_times_from_another_folder(tmp_path: Path) -> None:
     """GIVEN a profile and a folder of timer runs THEN --times compares errors in time, and the next
-    step takes the same times; without them the methods that need some share a line."""
+    step takes the same times; without them the methods that need some share a line. It is for one
+    run, as the help says."""
     profile = timed_run(tmp_path / "profile", 0)
     writer = create_run(tmp_path / "times", argv=["./app", "a b"])
     traces.add_execution(writer, "time-0", "time", traces.events(), None)
@@ -307,6 +308,9 @@ def test_compare_takes_times_from_another_folder(tmp_path: Path) -> None:
     assert f"--times {tmp_path / 'times'} --method NAME" in timed.stderr
     with pytest.raises(UsageError, match="--times is for one run"):
         compare([profile, tmp_path / "times"], timed=[tmp_path / "times"])
+    for command in ("compare", "report"):
+        shown = " ".join(call(command, "--help").stdout.split())
+        assert "Folder of `xpuprof time`, if not the only RUN; one per rank." in shown
 
 
 def test_compare_states_no_interval_below_zero(tmp_path: Path) -> None:

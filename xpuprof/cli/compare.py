@@ -48,7 +48,7 @@ from xpuprof.errors import UsageError
     help="Confidence of bounds and intervals.",
 )
 @options.seed
-@options.times
+@options.times_of_one
 @click.option(
     "-o",
     "--output",

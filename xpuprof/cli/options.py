@@ -80,14 +80,21 @@ full_names = click.option(
 as_json = click.option(
     "--json", "as_json", is_flag=True, callback=_promise, help="Print one JSON object."
 )
-times = click.option(
-    "--times",
-    "timed",
-    multiple=True,
-    type=PATH,
-    metavar="TIMERUN",
-    help="Folder of `xpuprof time`, if not RUN; one per rank.",
-)
+
+
+def _times(whose: str) -> Callable[[F], F]:
+    return click.option(
+        "--times",
+        "timed",
+        multiple=True,
+        type=PATH,
+        metavar="TIMERUN",
+        help=f"Folder of `xpuprof time`, if not {whose}; one per rank.",
+    )
+
+
+times = _times("RUN")
+times_of_one = _times("the only RUN")
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),

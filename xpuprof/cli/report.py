@@ -29,7 +29,7 @@ KERNELS = 10
     metavar="FILE",
     help="Selection to show.  [default: RUN/selection.json]",
 )
-@options.times
+@options.times_of_one
 @click.option(
     "-o",
     "--output",
