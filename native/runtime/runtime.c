@@ -289,7 +289,9 @@ uint32_t xpu_kernel_built(uint32_t program, const char *name, uint32_t n_blocks,
                           const xpu_block *blocks, const char *reason) {
   lock();
   uint32_t id = bus.kernels;
-  if (recording() && keep_kernel(id, n_blocks, blocks)) {
+  if (recording() && !keep_kernel(id, n_blocks, blocks))
+    xp_writer_fail(&bus.events, "there is no memory for the blocks of a kernel");
+  if (recording()) {
     bus.kernels++;
     xp_body record = body(64 + strlen(name) + (reason ? strlen(reason) : 0) +
                           n_blocks * (1 + XP_MIX_COUNT) * (size_t)5);
@@ -431,6 +433,13 @@ static void put_grid(uint64_t id, const xpu_grid *grid, const uint64_t *vector_i
   put(XP_EV_GRID_VECTOR, &record, XP_NO_SLICE);
 }
 
+static void put_uncounted(uint64_t launch, const char *reason) {
+  xp_body record = body(2 * XP_VARINT_MAX + strlen(reason));
+  xp_put_varint(&record, launch);
+  xp_put_str(&record, reason);
+  put(XP_EV_UNCOUNTED, &record, launch);
+}
+
 void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
   lock();
   if (recording() && grid->kernel < bus.kernels) {
@@ -447,6 +456,8 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
       if (grid_table_grid(&bus.grids, grid, ids, &grid_id))
         put_grid(grid_id, grid, ids, instructions);
       PUT_NUMBERS(XP_EV_LAUNCH_GRID, launch, launch, grid_id);
+    } else {
+      put_uncounted(launch, "there is no memory for its counts");
     }
     free(ids);
   }
@@ -455,12 +466,7 @@ void xpu_kernel_counts(uint64_t launch, const xpu_grid *grid) {
 
 void xpu_launch_uncounted(uint64_t launch, const char *reason) {
   lock();
-  if (recording()) {
-    xp_body record = body(2 * XP_VARINT_MAX + strlen(reason));
-    xp_put_varint(&record, launch);
-    xp_put_str(&record, reason);
-    put(XP_EV_UNCOUNTED, &record, launch);
-  }
+  if (recording()) put_uncounted(launch, reason);
   unlock();
 }
 

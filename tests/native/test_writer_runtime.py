@@ -269,6 +269,71 @@ def test_the_stream_takes_memory_page_by_page(
     assert first <= 8 < more <= most <= 264
 
 
+SHORT = """
+import resource, sys
+from tests.support.boundary_abi import Runtime, launch_all
+runtime = Runtime(sys.argv[1])
+runtime.init()
+launch_all(runtime, 10)
+many = [1] * 600_000
+
+def leave(room):
+    [held] = [int(n.split()[1]) for n in open("/proc/self/status") if n.startswith("VmSize")]
+    resource.setrlimit(resource.RLIMIT_AS, (held * 1024 + room, resource.RLIM_INFINITY))
+"""
+
+KERNEL = """
+leave(25_000_000)  # the call needs 17 MB and the blocks that are kept as many
+large = runtime.kernel(0, "large", many)
+small = runtime.kernel(0, "small", [7])
+runtime.counts(runtime.run(large, 64), large, [many], [(0, 2)])
+"""
+
+
+def test_a_kernel_without_memory_ends_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a program that leaves no memory for a kernel's blocks THEN the stream ends and says so:
+    the launches that follow are not taken for those of another kernel."""
+    process = recorded_short(tmp_path, monkeypatch, KERNEL)
+    assert not process.complete
+    assert_is_the_program(process, 10)
+    assert process.slices["kernel"].tolist() == ["even", "odd"] * 5
+    [said] = (tmp_path / "failures").iterdir()
+    assert os.readlink(said).endswith(" there is no memory for the blocks of a kernel")
+
+
+COUNTS = """
+single = [[1]] * 600_000
+last = runtime.run(1, 64)
+leave(17_000_000)  # the call needs 15 MB and keeps 10, the numbers of the vectors need 10
+runtime.counts(last, 1, single, [(0, 2)])
+runtime.counts(runtime.run(1, 64), 1, [[9]], [(0, 8)])
+"""
+
+
+def test_counts_without_memory_are_missed_in_one_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a program that leaves no memory for a launch's counts THEN that launch says so, and the
+    next one is counted."""
+    process = recorded_short(tmp_path, monkeypatch, COUNTS)
+    assert process.complete
+    launches = process.launches.iloc[10:]
+    assert launches["reason"].tolist() == ["there is no memory for its counts", ""]
+    assert process.slices["gpu_instructions"].tolist()[10:12] == [0, 504]
+
+
+def recorded_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Process:
+    """What was recorded of a program that launches ten kernels and then is short of memory."""
+    (tmp_path / "failures").mkdir()
+    monkeypatch.setenv("XPUPROF_DIR", str(tmp_path))
+    monkeypatch.setenv("XPUPROF_MODE", "profile")
+    python(SHORT + then, LIBRARY)
+    (part,) = process_folders(tmp_path)
+    return read_process(part, "profile", complete=False)
+
+
 REGISTERED = """
 import ctypes, sys
 from tests.support.boundary_abi import Runtime, launch_all
