@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,7 +67,9 @@ def profile(
     the same input; `started` is called when the program runs. Raises EngineError or UsageError, and
     only before the program starts.
     """
-    return _execute(writer, "profile", "profile", "async", program, source, user, again, started)
+    return _execute(
+        writer, _Execution("profile", "profile", "async", program, source, user, again, started)
+    )
 
 
 def first(writer: RunWriter, program: Program, source: Input) -> Ending:
@@ -75,7 +77,7 @@ def first(writer: RunWriter, program: Program, source: Input) -> Ending:
 
     It may find the device runtime's kernel cache cold; the others find it warm.
     """
-    return _execute(writer, "first", "first", "async", program, source, True, True)
+    return _execute(writer, _Execution("first", "first", "async", program, source, True, True))
 
 
 def time(
@@ -89,86 +91,132 @@ def time(
     again: bool = False,
 ) -> Ending:
     """The `number`-th timer run: native, with a stamp at every boundary; no CPU engine."""
-    return _execute(writer, f"time-{number}", "time", timer, program, source, user, again)
-
-
-def _execute(
-    writer: RunWriter,
-    name: str,
-    role: str,
-    timer: Timer,
-    program: Program,
-    source: Input,
-    user: bool,
-    again: bool,
-    started: Started = nothing,
-) -> Ending:
-    mode: Mode = "profile" if role == "profile" else "time"
-    cpu = program.cpu if mode == "profile" else None
-    tool = program.gpu_tool
-    filters = program.filters if mode == "profile" else program.filters.of_timer_runs()
-    folder = writer.begin_execution(
-        {
-            "name": name,
-            "role": role,
-            "cpu_engine": cpu.name if cpu else "none",
-            "gpu_engine": program.gpu.name if program.gpu else "none",
-            "timer": timer if mode == "time" else "",
-            "filters": filters.record(),
-            "gpu_tool": str(tool.path) if tool else "",
-            "fallbacks": list(program.fallbacks) if mode == "profile" else [],
-        }
+    return _execute(
+        writer, _Execution(f"time-{number}", "time", timer, program, source, user, again)
     )
+
+
+@dataclass(frozen=True)
+class _Execution:
+    """One execution to record; fields as the parameters of `profile` and `time`."""
+
+    name: str
+    role: str
+    timer: Timer
+    program: Program
+    source: Input
+    user: bool
+    again: bool
+    started: Started = nothing
+
+    @property
+    def mode(self) -> Mode:
+        return "profile" if self.role == "profile" else "time"
+
+    @property
+    def cpu(self) -> CpuEngine | None:
+        return self.program.cpu if self.mode == "profile" else None
+
+    @property
+    def filters(self) -> Filters:
+        filters = self.program.filters
+        return filters if self.mode == "profile" else filters.of_timer_runs()
+
+    def record(self) -> dict[str, object]:
+        """What the manifest says of it from the start."""
+        program, instrumented = self.program, self.mode == "profile"
+        return {
+            "name": self.name,
+            "role": self.role,
+            "cpu_engine": self.cpu.name if self.cpu else "none",
+            "gpu_engine": program.gpu.name if program.gpu else "none",
+            "timer": "" if instrumented else self.timer,
+            "filters": self.filters.record(),
+            "gpu_tool": str(program.gpu_tool.path) if program.gpu_tool else "",
+            "fallbacks": list(program.fallbacks) if instrumented else [],
+        }
+
+
+@dataclass
+class _Outcome:
+    """What is known so far of an execution: its ending, what its recording lost, and, while it has
+    no ending, why."""
+
     ending: Ending | None = None
-    lost: list[str] = []
-    why = "the program could not be started"
+    lost: Sequence[str] = ()
+    why: str = "the program could not be started"
+
+
+def _execute(writer: RunWriter, execution: _Execution) -> Ending:
+    folder = writer.begin_execution(execution.record())
+    outcome = _Outcome()
+    with _kept(writer, execution.name, folder, outcome), ExitStack() as stack:
+        _supervise(stack, execution, folder, outcome)
+    assert outcome.ending is not None
+    return outcome.ending
+
+
+@contextmanager
+def _kept(writer: RunWriter, name: str, folder: Path, outcome: _Outcome) -> Iterator[None]:
+    """Writes down what became of an execution, also when it fails or is interrupted."""
     try:
-        with ExitStack() as stack:
-            signs = stack.enter_context(losses(folder))
-            environment = _environment(stack, program, mode, timer, folder) | signs.environment
-            argv = program.argv
-            if cpu:
-                cold = program.gpu is not None and not program.gpu.runtime_is_native()
-                typed = program.name or argv[0]
-                options = replace(filters.cpu_options(), program_name=typed, cold_runtime=cold)
-                argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
-                environment |= more | {_ENV_TRANSLATED: cpu.name}
-            if tool:
-                argv, more = tool.load(argv, environment, cpu)
-                environment |= more
-            ours = stack.enter_context(streams(source, folder, user, again))
-            given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
-            watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
-            limit = stack.enter_context(size_limit(folder, program.max_size))
-            hidden = stack.enter_context(WATCH.get()(folder, role, user))
-            ending = run(argv[0], given, environment, ours, hidden, started)
-            if user:
-                remember(ending)
-            found = signs.sentences()
-            # Further executions would be recorded no better than this one.
-            full = any(DISK_FULL in sentence for sentence in found)
-            if limit:
-                full |= limit.reached
-                lost = limit.sentences()
-            ending = replace(ending, full=full)
-            lost += [*found, *(watched.sentences(folder) if watched else ())]
+        yield
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be recorded ({error.strerror}); free disk, descriptors or processes"
         ) from None
     except KeyboardInterrupt:
-        why = "xpuprof was stopped before the execution was recorded"
+        outcome.why = "xpuprof was stopped before the execution was recorded"
         raise
     finally:
-        writer.end_execution(name, _result(ending, lost, why))
-        if ending is None:
-            writer.finish("partial", why)
-    return ending
+        writer.end_execution(name, _result(outcome))
+        if outcome.ending is None:
+            writer.finish("partial", outcome.why)
 
 
-def _environment(
-    stack: ExitStack, program: Program, mode: Mode, timer: Timer, folder: Path
-) -> dict[str, str]:
+def _supervise(stack: ExitStack, execution: _Execution, folder: Path, outcome: _Outcome) -> None:
+    """Runs the program; `outcome` is told as soon as something is known."""
+    program = execution.program
+    signs = stack.enter_context(losses(folder))
+    environment = _environment(stack, execution, folder) | signs.environment
+    argv, environment = _under_engines(execution, environment, folder)
+    ours = stack.enter_context(streams(execution.source, folder, execution.user, execution.again))
+    given = argv if argv != program.argv else [program.name or argv[0], *argv[1:]]
+    watched = stack.enter_context(unseen(program.gpu.footprint() if program.gpu else None))
+    limit = stack.enter_context(size_limit(folder, program.max_size))
+    hidden = stack.enter_context(WATCH.get()(folder, execution.role, execution.user))
+    ending = outcome.ending = run(argv[0], given, environment, ours, hidden, execution.started)
+    if execution.user:
+        remember(ending)
+    found = signs.sentences()
+    # Further executions would be recorded no better than this one.
+    full = any(DISK_FULL in sentence for sentence in found) or bool(limit and limit.reached)
+    outcome.ending = replace(ending, full=full)
+    at_limit = limit.sentences() if limit else []
+    outcome.lost = [*at_limit, *found, *(watched.sentences(folder) if watched else ())]
+
+
+def _under_engines(
+    execution: _Execution, environment: dict[str, str], folder: Path
+) -> tuple[list[str], dict[str, str]]:
+    """The command line of the program under the CPU engine and the GPU tool, if any, and its
+    environment."""
+    program, cpu, tool = execution.program, execution.cpu, execution.program.gpu_tool
+    argv = program.argv
+    if cpu:
+        cold = program.gpu is not None and not program.gpu.runtime_is_native()
+        typed = program.name or argv[0]
+        options = replace(execution.filters.cpu_options(), program_name=typed, cold_runtime=cold)
+        argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
+        environment = environment | more | {_ENV_TRANSLATED: cpu.name}
+    if tool:
+        argv, more = tool.load(argv, environment, cpu)
+        environment = environment | more
+    return argv, environment
+
+
+def _environment(stack: ExitStack, execution: _Execution, folder: Path) -> dict[str, str]:
+    program, mode, timer = execution.program, execution.mode, execution.timer
     # An xpuprof around us may have set filters of its own.
     environment = {k: v for k, v in given_environment().items() if k not in VARIABLES}
     environment |= program.filters.environment()
@@ -183,11 +231,12 @@ def _environment(
     return environment
 
 
-def _result(ending: Ending | None, lost: Sequence[str], unstarted: str) -> dict[str, object]:
+def _result(outcome: _Outcome) -> dict[str, object]:
+    ending = outcome.ending
     if ending is None:
-        return {"status": "partial", "reason": unstarted}
+        return {"status": "partial", "reason": outcome.why}
     killed = [f"the program was ended by {signal_name(ending.signal)}"] if ending.signal else []
-    reasons = [*killed, *lost]
+    reasons = [*killed, *outcome.lost]
     return {
         "status": "partial" if reasons else "complete",
         "reason": "; ".join(reasons),
