@@ -23,6 +23,7 @@ import pytest
 from tests.support.compile import compile_files
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof_line
+from tests.support.waiting import wait_for
 
 MODES = {
     "none": ("profile", "--cpu", "none"),
@@ -369,6 +370,34 @@ def test_a_stop_at_the_programs_end_stops_us(matrix: Path, tmp_path: Path) -> No
         kept = json.loads((folder / "manifest.json").read_bytes())
         assert kept["status"] == "partial" and "SIGINT" in kept["reason"]
         assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "time-0"]
+
+
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [("run", -signal.SIGINT), ("time", -signal.SIGINT), ("profile", 0)],
+)
+def test_a_stop_that_an_ended_program_could_have_caught(
+    command: str, ends: int, tmp_path: Path
+) -> None:
+    """GIVEN a program that catches SIGINT, and ends before a SIGINT to the group WHEN we see both
+    at once THEN a command that it leaves without a result ends by it."""
+    began, go = tmp_path / "began", tmp_path / "go"
+    script = (
+        'trap : INT; echo $$ >"$1.new"; mv "$1.new" "$1"; until [ -e "$2" ]; do sleep 0.05; done'
+    )
+    line = xpuprof_line(command, "-q", "--gpu", "none", "-o", tmp_path / "run")
+    line += ["--cpu", "none"] if command != "time" else []
+    line += ["--", "sh", "-c", script, "sh", str(began), str(go)]
+    ours = subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True)
+    assert wait_for(began.exists)
+    state = Path("/proc") / began.read_text().strip() / "stat"
+    ours.send_signal(signal.SIGSTOP)
+    go.touch()
+    assert wait_for(lambda: state.read_text().split()[2] == "Z")
+    os.killpg(ours.pid, signal.SIGINT)
+    ours.send_signal(signal.SIGCONT)
+    ours.communicate(timeout=60)
+    assert ours.returncode == ends
 
 
 def test_timeout_ends_the_program(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import threading
 import time
 from contextlib import nullcontext
 
+import pytest
+
 from xpuprof.launch.forward import Forwarder
 
 
@@ -29,6 +31,28 @@ def test_the_second_signal_of_timeout_is_no_new_request() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert (program.returncode, signals.stop, own) == (-signal.SIGTERM, signal.SIGTERM, [])
+
+
+def test_a_signal_while_handlers_are_restored_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN a program that has ended WHEN a signal comes after Python has ceased to write to our
+    pipe, but before our handlers are gone THEN it is a request to stop that came too late."""
+    real = signal.set_wakeup_fd
+
+    def then_signalled(descriptor: int, *, warn_on_full_buffer: bool = True) -> int:
+        before = real(descriptor, warn_on_full_buffer=warn_on_full_buffer)
+        if descriptor < 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return before
+
+    monkeypatch.setattr(signal, "set_wakeup_fd", then_signalled)
+    own: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: own.append(number))
+    try:
+        with Forwarder(nullcontext) as signals:
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (signals.stop, signals.late, own) == (signal.SIGTERM, True, [])
 
 
 def _signal_us_soon() -> None:

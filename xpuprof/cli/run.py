@@ -66,7 +66,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         if as_json:
             options.print_json(report.unfinished_json(done))
         options.note(f"no result in {folder}: {done.unfinished}", quiet=False)
-        return end_after(done.ending, done.last) or NO_RESULT
+        return end_after(done.ending, done.last, has_result=False) or NO_RESULT
     if as_json:
         options.print_json(report.as_json(result))
     else:

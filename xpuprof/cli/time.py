@@ -87,4 +87,5 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
             quiet or as_json,
         )
         options.next_step(of_run(done.run), quiet or as_json)
-    return end_after(done.ending, done.last) or NO_RESULT * empty
+    enough = bool(done.seconds) or how["repeat"] == 1
+    return end_after(done.ending, done.last, has_result=enough) or NO_RESULT * empty

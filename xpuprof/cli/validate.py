@@ -109,7 +109,7 @@ def command(
         for sentence in done.doubts:
             options.note(sentence, quiet)
         options.next_step(_next(selection, output, how["allow_missing"]), quiet)
-    return end_after(done.ending, done.last)
+    return end_after(done.ending, done.last, has_result=done.validation is not None)
 
 
 def _next(selection: Path, output: Path | None, allow_missing: bool) -> str:

@@ -14,8 +14,10 @@ from typing import NoReturn
 class Ending:
     """How the program ended: `exit_code`, or -1 and the `signal` that killed it. Stamps are ticks
     just before the start and just after the wait. `stop` is the signal that asked us to stop
-    meanwhile, however the program handled it; `late`: it came too late for the program. `full`: the
-    recording ended before the program, at the size that the user allows or on a full disk."""
+    meanwhile, however the program handled it; `late`: it came too late for the program; `handled`:
+    the program went on with it. Neither is known of a program that catches it and was ending when
+    we looked. `full`: the recording ended before the program, at the size that the user allows or
+    on a full disk."""
 
     pid: int
     exit_code: int
@@ -25,6 +27,7 @@ class Ending:
     wall_s: float
     stop: int | None = None
     late: bool = False
+    handled: bool = False
     full: bool = False
 
     @property
@@ -68,12 +71,16 @@ def exit_doubts(exit_code: int) -> list[str]:
     return [f"the program ended with exit code {exit_code}; is it the run you meant?"]
 
 
-def end_after(first: Ending, last: Ending) -> int:
+def end_after(first: Ending, last: Ending, *, has_result: bool = True) -> int:
     """Our exit code after several executions: that of the first, which was the user's. We end by a
-    signal that asked us to stop after that."""
-    if last.stop is None or (last is first and not last.late):
+    signal that asked us to stop after that; or that left us without a result, if the program
+    succeeded and perhaps did not handle it: LLVM, for one, catches SIGINT in every program that
+    compiles a kernel."""
+    if last.stop is None:
         return end_like(first)
-    return end_by(last.stop)
+    came_after = last is not first or last.late
+    in_vain = not has_result and not last.handled and first.exit_code == 0
+    return end_by(last.stop) if came_after or in_vain else end_like(first)
 
 
 def end_by(number: int) -> NoReturn:

@@ -40,10 +40,6 @@ _HANDLED = ("SigBlk", "SigIgn", "SigCgt")
 _REPEAT_S = 0.2
 
 
-def _caught(number: int, frame: object) -> None:
-    """Does nothing: the byte that Python writes into the pipe is what counts."""
-
-
 class Forwarder:
     """Catches signals from before the program starts until after it has ended.
 
@@ -54,11 +50,14 @@ class Forwarder:
     """The first signal that asked us to stop, however the program handled it."""
     late = False
     """Whether that signal came too late to end the program, which has ended by itself."""
+    handled = False
+    """Whether the program went on with that signal."""
     _alone = False
     """Whether it reached us alone, so that it was forwarded, when it last came."""
 
     def __init__(self, hidden: Hidden) -> None:
         self._hidden = hidden
+        self._caught: list[int] = []
 
     def __enter__(self) -> Forwarder:
         self._read, self._write = os.pipe()
@@ -68,7 +67,7 @@ class Forwarder:
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number, handler in self._before.items():
             if handler not in (signal.SIG_IGN, None) or number == signal.SIGCHLD:
-                signal.signal(number, _caught)  # ignoring SIGCHLD would lose the status
+                signal.signal(number, self._catch)  # ignoring SIGCHLD would lose the status
         return self
 
     def __exit__(
@@ -78,15 +77,21 @@ class Forwarder:
         at: TracebackType | None,
     ) -> None:
         self._absorb_repeat()
+        self._caught.clear()
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             if handler is not None:
                 signal.signal(number, handler)
-        for number in self._received(0):
+        for number in [*self._received(0), *self._caught]:
             self._note_stop(number)
         self._witness.close()
         os.close(self._read)
         os.close(self._write)
+
+    def _catch(self, number: int, frame: object) -> None:
+        """Counts only once Python no longer writes a byte for each signal into our pipe, from which
+        we read them in order."""
+        self._caught.append(number)
 
     def settle(self, program: Start) -> None:
         """Sends the signals that arrived before the program started, unless it has them already."""
@@ -124,9 +129,11 @@ class Forwarder:
         if number in _STOPS and self.stop is None:
             self.stop = number
             # A handler may serve once (LLVM's of SIGQUIT) and be gone by now. A process that has
-            # the signal and still runs has handled it, or is dying of it.
-            handled = pid and not alone and is_running(pid)
-            self.late = not (handled or (pid and in_set(pid, number, *_HANDLED)))
+            # the signal and still runs has handled it, or is dying of it. One that is ending may
+            # have handled it, if it could; a process drops signals while its memory is freed.
+            could = bool(pid) and in_set(pid, number, *_HANDLED)
+            self.handled = bool(pid) and is_running(pid) and (could or not alone)
+            self.late = not (could or self.handled)
 
     def _absorb_repeat(self) -> None:
         """Waits for the second of the two signals, which asks for nothing new."""
@@ -142,7 +149,7 @@ class Forwarder:
         with self._hidden():
             os.kill(os.getpid(), number)
         if caught:
-            signal.signal(number, _caught)
+            signal.signal(number, self._catch)
 
 
 def _send(pid: int, number: int) -> None:

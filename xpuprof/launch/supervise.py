@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from xpuprof.errors import UsageError
 from xpuprof.launch.ending import Ending
@@ -55,5 +56,8 @@ def run(
         wall = time.monotonic() - began
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
-    stop, late = (signals.stop, signals.late and not killed) if signals else (None, False)
-    return Ending(program.pid, code, killed, tsc_start, tsc_end, wall, stop, late)
+    ending = Ending(program.pid, code, killed, tsc_start, tsc_end, wall)
+    if signals is None:
+        return ending
+    late = signals.late and not killed
+    return replace(ending, stop=signals.stop, late=late, handled=signals.handled)
