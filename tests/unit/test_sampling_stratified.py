@@ -62,6 +62,16 @@ def test_one_allocation_with_and_without_replacement() -> None:
     assert (fewest(small, spread, cost, 9.0, replacement=True) > 20).all()
 
 
+def test_single_slices_leave_the_others_their_variance() -> None:
+    """GIVEN clusters of one slice, which are measured completely, and small ones that vary little
+    THEN one of each small cluster is enough, however much the single slices vary."""
+    size, cost = np.array([1, 3, 1, 2]), np.array([76.0, 0.01, 21.0, 0.02])
+    spread = np.array([2.3, 0.03, 0.6, 0.03])
+    counts = fewest(size, spread, cost, 1.5)
+    assert counts.tolist() == [1, 1, 1, 1]
+    assert float(np.sum((size * spread) ** 2 * (1 / counts - 1 / size))) < 1.5
+
+
 def test_equation_3() -> None:
     # (1.96 x 2 / (0.05 x 10))^2 = 7.84^2 = 61.47 -> 62
     assert single_size(10.0, 2.0, 0.05, 1.96) == 62

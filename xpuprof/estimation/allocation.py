@@ -54,9 +54,9 @@ def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: b
     size_f = size.astype(np.float64)
     root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))
     weight = size_f * spread
-    whole = np.zeros(len(size), dtype=bool)
     # A cluster that is measured completely leaves the others more room, so repeat until none is
-    # added.
+    # added. A single slice is, however little it varies: the others have its room from the start.
+    whole = size == 1 if not replacement else np.zeros(len(size), dtype=bool)
     while True:
         rest = ~whole
         spared = 0.0 if replacement else float(np.dot(size_f[rest], spread[rest] ** 2))
