@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import psutil
@@ -144,6 +145,92 @@ def test_counted_kernels_are_compiled_natively(
     assert all(bytes(file) in counted["helped"] for file in made)
 
 
+def kept_files(caches: Path) -> dict[str, str]:
+    """The compiled files that helpers answered with, and the hashes of their contents then."""
+    found = {}
+    for entry in caches.glob("xpuprof/clinst/*"):
+        lines = entry.read_bytes().split(b"\n\n")[0].split(b"\n")[1:]
+        found |= {file: known for known, file in (line.decode().split(" ", 1) for line in lines)}
+    return found
+
+
+def compiled_in(cache: Path) -> list[Path]:
+    """The programs and kernels that PoCL keeps, without the programs' hashes: that of a linked one
+    differs between runs."""
+    files = [f.relative_to(cache) for name in ("*.bc", "*.so") for f in cache.rglob(name)]
+    return sorted(Path(*file.parts[2:]) for file in files)
+
+
+def under_valgrind(
+    command: list[str], folder: Path, cache: Path
+) -> subprocess.CompletedProcess[bytes]:
+    """A profile with this cache of the runtime's."""
+    line, more = Valgrind().wrap(command, CpuOptions(), folder)
+    translated = {"POCL_CACHE_DIR": str(cache), "XPUPROF_TRANSLATED": "valgrind"}
+    with environment("profile", "async", folder / "run") as env:
+        return run(line, environment=env | more | translated)
+
+
+@pytest.mark.parametrize("case", ["analytic", "parts", "binaries", "included", "images"])
+def test_own_programs_are_compiled_natively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """GIVEN empty caches, and kernels that need no counters THEN helpers, not the translated
+    program, compile the program and its kernels, to the files that a native run makes."""
+    command = [str(opencl_program("own_builds", tmp_path)), case, str(tmp_path)]
+    cache, alone = tmp_path / "cache", tmp_path / "alone"
+    cache.mkdir()
+    alone.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    expected = natively(command, {"POCL_CACHE_DIR": str(alone)}).done
+    assert expected.returncode == 0, expected.stderr
+    done = under_valgrind(command, tmp_path, cache)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert compiled_in(cache) == compiled_in(alone) != []
+    by_helpers = kept_files(tmp_path / "ours")
+    for file in [*cache.rglob("*.so"), *cache.rglob("*.bc")]:
+        linked = case == "parts" and file.name == "program.bc"
+        generic = file.parent.name == "0-0-0"  # of a binary, which the answer does not name
+        known = by_helpers.get(str(file))
+        assert linked or generic or known == sha256(file.read_bytes()).hexdigest(), file
+
+
+def test_builds_that_fail_do_so_as_natively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a source with an error THEN error code and log are the native run's."""
+    command = [str(opencl_program("own_builds", tmp_path)), "fails", str(tmp_path)]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    (tmp_path / "cache").mkdir()
+    expected = natively(command, {"POCL_CACHE_DIR": str(tmp_path / "alone")}).done
+    assert expected.returncode == 0, expected.stderr
+    done = under_valgrind(command, tmp_path, tmp_path / "cache")
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+
+
+def test_what_the_native_run_compiled_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN the marks of a native run THEN its profile has nothing compiled once more: the service
+    keeps no answer about the program's own code."""
+    command = [str(opencl_program("own_builds", tmp_path)), "analytic", str(tmp_path)]
+    ahead, cache = tmp_path / "a", tmp_path / "cache"
+    ahead.mkdir()
+    cache.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    options = GpuOptions(ahead=Ahead(ahead, "valgrind"))
+    extra = {"POCL_CACHE_DIR": str(cache), "XPUPROF_TRANSLATED": "valgrind"}
+    with environment("time", "async", tmp_path / "first", options) as env:
+        expected = run(command, environment=env | extra)
+    made = written(cache, "*.so")
+    line, more = Valgrind().wrap(command, CpuOptions(), tmp_path)
+    with environment("profile", "async", tmp_path / "profile", options) as env:
+        done = run(line, environment=env | extra | more)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert written(cache, "*.so") == made != {}
+    assert not kept_files(tmp_path / "ours")
+
+
 def is_idle(service: psutil.Process) -> bool:
     """Whether it has nothing to prepare."""
     return not any(c.status() != psutil.STATUS_ZOMBIE for c in service.children(recursive=True))
@@ -216,7 +303,7 @@ def test_requests_above_the_limit_of_file_sizes_are_left_out(tmp_path: Path) -> 
     with environment("time", "async", tmp_path / "first", options) as env:
         done = run(command, environment=env)
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
-    assert not list((tmp_path / "ahead").iterdir())
+    assert not any(file.read_bytes() for file in (tmp_path / "ahead").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,6 @@
 
 namespace clbuild {
 
-static cl_program create(cl_context context, cl_device_id device, const clinst::Part &part) {
-  cl_int error = CL_SUCCESS;
-  cl_program program = nullptr;
-  const char *text = part.payload.data();
-  const size_t size = part.payload.size();
-  const auto *bytes = reinterpret_cast<const unsigned char *>(text);
-  if (part.input == CLINST_SOURCE)
-    program = CL(clCreateProgramWithSource)(context, 1, &text, &size, &error);
-  else if (part.input == CLINST_SPIRV)
-    program = CL(clCreateProgramWithIL)(context, text, size, &error);
-  else
-    program = CL(clCreateProgramWithBinary)(context, 1, &device, &size, &bytes, nullptr, &error);
-  check(error);
-  for (const auto &[id, value] : part.spec_constants)
-    check(CL(clSetProgramSpecializationConstant)(program, id, value.size(), value.data()));
-  return program;
-}
-
 namespace {
 
 struct Calls {
@@ -35,20 +17,24 @@ struct Calls {
 
 }  // namespace
 
-clinst::Response binary_of(const clinst::Request &request) {
-  const clinst::Part &part = request.parts.at(0);
+std::string binary_of(cl_program program) {
+  size_t size = 0;
+  check(CL(clGetProgramInfo)(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr));
+  std::string binary(size, 0);
+  char *to = binary.data();
+  check(CL(clGetProgramInfo)(program, CL_PROGRAM_BINARIES, sizeof to, &to, nullptr));
+  return binary;
+}
+
+clinst::Response response_with_binary(const clinst::Request &request) {
   cl_int error = CL_SUCCESS;
   cl_device_id device = find_device(request);
   cl_context context = CL(clCreateContext)(nullptr, 1, &device, nullptr, nullptr, &error);
   check(error);
-  cl_program program = create(context, device, part);
-  check(CL(clBuildProgram)(program, 1, &device, part.options.c_str(), nullptr, nullptr));
+  cl_program program = made(context, device, request);
   clinst::Response built;
+  built.module = binary_of(program);
   size_t size = 0;
-  check(CL(clGetProgramInfo)(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr));
-  built.module.resize(size);
-  char *to = built.module.data();
-  check(CL(clGetProgramInfo)(program, CL_PROGRAM_BINARIES, sizeof to, &to, nullptr));
   auto log = [&](size_t room, void *text, size_t *length) {
     check(CL(clGetProgramBuildInfo)(program, device, CL_PROGRAM_BUILD_LOG, room, text, length));
   };

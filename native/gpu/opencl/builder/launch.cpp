@@ -88,18 +88,11 @@ static std::vector<size_t> sizes_of(const std::string &words) {
 
 void compile_for_launch(const clinst::Request &request) {
   auto fact = [&](const char *name) { return request.device.at(name); };
-  const std::string &module = request.parts.at(0).payload;
   cl_int error = CL_SUCCESS;
   cl_device_id device = find_device(request);
   cl_context context = CL(clCreateContext)(nullptr, 1, &device, nullptr, nullptr, &error);
   check(error);
-  const size_t size = module.size();
-  const auto *bytes = reinterpret_cast<const unsigned char *>(module.data());
-  cl_program program =
-      CL(clCreateProgramWithBinary)(context, 1, &device, &size, &bytes, nullptr, &error);
-  check(error);
-  check(
-      CL(clBuildProgram)(program, 1, &device, request.parts[0].options.c_str(), nullptr, nullptr));
+  cl_program program = made(context, device, request);
   cl_kernel kernel = CL(clCreateKernel)(program, fact("kernel").c_str(), &error);
   check(error);
   set_arguments(context, kernel, fact("arguments"));

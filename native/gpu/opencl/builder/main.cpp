@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // xpuprof-clbuild: has the OpenCL runtime compile natively what a program under a CPU engine would
-// have it compile there. Reads from its standard input a request with one part, a program and its
-// build options; the features are device, driver and cwd, and for the kernel of a launch kernel,
-// arguments (build_natively.cpp), offset, global and local, as in clinst_protocol.h. Prints the
-// name of the file in PoCL's cache that holds the launch's kernel, or a response with the program's
-// binary, with CLINST_UNCHANGED also its kernels' sub-groups.
+// have it compile there. Reads from its standard input a request with a program; its features are
+// those of clinst_protocol.h, without "launch:", and for the kernel of a launch arguments
+// (build_natively.cpp), too. With CLINST_BUILD, prints the name of the file in PoCL's cache that
+// holds the launch's kernel, or the program; otherwise a response with the program's binary, with
+// CLINST_UNCHANGED also its kernels' sub-groups.
 #include <sys/prctl.h>
 
 #include <csignal>
@@ -19,7 +19,8 @@ static void build(const clinst::Request &request) {
   const auto folder = request.device.find("cwd");
   if (folder != request.device.end() && chdir(folder->second.c_str())) _exit(2);
   if (request.device.count("kernel")) clbuild::compile_for_launch(request);
-  const std::string answer = clinst::encode(clbuild::binary_of(request));
+  if (request.flags & CLINST_BUILD) clbuild::compile_program(request);
+  const std::string answer = clinst::encode(clbuild::response_with_binary(request));
   // Runtimes run their own code at exit.
   _exit(common::write_all(STDOUT_FILENO, answer) ? 0 : 2);
 }

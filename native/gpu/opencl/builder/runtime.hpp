@@ -32,12 +32,19 @@ inline void check(cl_int error) {
 // The device of the request, by the features `device` (without it, any) and `driver`.
 cl_device_id find_device(const clinst::Request &request);
 
+// The request's program, built, compiled or linked.
+cl_program made(cl_context context, cl_device_id device, const clinst::Request &request);
+
+// The program as its device's runtime keeps it, with its machine code.
+std::string binary_of(cl_program program);
+
 // Has the kernel of a launch compiled into PoCL's cache; ends the process with the name of its
 // file.
 void compile_for_launch(const clinst::Request &request);
+// The same for the program, and for its binaries if they are asked for.
+void compile_program(const clinst::Request &request);
 
-// The program as the device's runtime keeps it, with its machine code.
-clinst::Response binary_of(const clinst::Request &request);
+clinst::Response response_with_binary(const clinst::Request &request);
 
 }  // namespace clbuild
 #endif

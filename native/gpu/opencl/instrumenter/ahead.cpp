@@ -21,6 +21,7 @@
 #include "answer.h"
 #include "build_natively.h"
 #include "crash.h"
+#include "protocol/compiled.hpp"
 
 namespace clinst {
 namespace {
@@ -179,6 +180,10 @@ class Workers {
 };
 
 }  // namespace
+
+bool is_compiled(const std::string &folder, const std::string &request) {
+  return !folder.empty() && !access((folder + "/" + compiled_mark(request)).c_str(), F_OK);
+}
 
 void answer_ahead(const std::string &folder, Cache &cache) {
   if (!cache.usable()) return;

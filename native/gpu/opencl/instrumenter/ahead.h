@@ -13,4 +13,7 @@ namespace clinst {
 // count are left out.
 void answer_ahead(const std::string &folder, Cache &cache);
 
+// Whether the native run has compiled what this request asks for; `folder` may be empty.
+bool is_compiled(const std::string &folder, const std::string &request);
+
 }  // namespace clinst

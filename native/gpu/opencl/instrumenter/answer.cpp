@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 
@@ -29,6 +30,21 @@ std::string processor() {
 Answer build(const Request &launch, Cache &cache) {
   const Response program = program_of(launch, cache);
   Built built = build_natively(launch, program);
+  built.files.insert(built.files.end(), program.included.begin(), program.included.end());
+  return {encode(Response()), std::move(built.files), built.lasting};
+}
+
+bool may_include(const Request &request) {
+  return std::any_of(request.parts.begin(), request.parts.end(),
+                     [](const Part &part) { return part.may_include(); });
+}
+
+// The same for the application's own code. Clang tells which files it includes.
+Answer build_own(const Request &request, Cache &cache) {
+  const bool includes = may_include(request), launch = request.device.count("launch:kernel") != 0;
+  const Response program = includes || launch ? program_of(request, cache) : Response();
+  Built built = build_own_natively(request, program);
+  built.lasting &= !includes || program.reason.empty();
   built.files.insert(built.files.end(), program.included.begin(), program.included.end());
   return {encode(Response()), std::move(built.files), built.lasting};
 }
@@ -62,7 +78,8 @@ Answer instrument(const Request &request) {
 std::string answer(const std::string &bytes, Cache &cache) {
   const Request request = decode<Request>(bytes);
   auto make = [&] {
-    if (request.flags & CLINST_BUILD) return build(request, cache);
+    if (request.flags & CLINST_BUILD)
+      return request.flags & CLINST_UNCHANGED ? build_own(request, cache) : build(request, cache);
     return request.flags & CLINST_BINARY ? binary(request, cache) : instrument(request);
   };
   if (request.flags & CLINST_NO_CACHE) return make().bytes;

@@ -67,14 +67,16 @@ std::string word_of(const llvm::Argument &argument) {
   return "v" + std::to_string(layout.getTypeAllocSize(by_value ? by_value : argument.getType()));
 }
 
-// The arguments that the launch's kernel takes. Throws Failure.
-std::string arguments_of(const Request &builder) {
+// The arguments that the launch's kernel takes, less those at the end that we have added. Throws
+// Failure.
+std::string arguments_of(const Request &builder, size_t added) {
   llvm::LLVMContext context;
   const Program program = load_program(context, builder);
   const llvm::Function *kernel = program.module->getFunction(builder.device.at("kernel"));
   if (!kernel) throw Failure("the launch's kernel is not in the program");
   std::string words;
-  for (const llvm::Argument &argument : kernel->args()) words += word_of(argument) + " ";
+  for (size_t i = 0; i + added < kernel->arg_size(); i++)
+    words += word_of(*kernel->getArg(static_cast<unsigned>(i))) + " ";
   return words;
 }
 
@@ -97,6 +99,15 @@ Request builder_request(const Request &launch, const Response &program) {
   part.payload = program.module;
   part.options = builder.device["options"];
   builder.parts.push_back(std::move(part));
+  return builder;
+}
+
+// The same for the application's own program.
+Request own_request(const Request &request) {
+  Request builder = builder_request(request);
+  builder.flags = request.flags;
+  builder.parts = request.parts;
+  builder.device["cwd"] = request.device.at("cwd");
   return builder;
 }
 
@@ -153,14 +164,38 @@ bool surely_counts(const std::string &kernel, const Response &program) {
          (found->n_probes || found->has_accesses());
 }
 
+// The builder prints the name of a file, if it finds one.
+static Built built_by(const Printed &printed) {
+  if (printed.good && !printed.text.empty()) return {{printed.text}, true};
+  return {{}, printed.lasting && !printed.good};
+}
+
 Built build_natively(const Request &launch, const Response &program) {
   if (!program.reason.empty()) return {{}, false};
   try {
     Request builder = builder_request(launch, program);
-    builder.device["arguments"] = arguments_of(builder);
-    const Printed printed = run_builder(builder);
-    if (printed.good) return {{printed.text}, true};
-    return {{}, printed.lasting};
+    builder.device["arguments"] = arguments_of(builder, 0);
+    return built_by(run_builder(builder));
+  } catch (const Failure &) {
+    return {{}, true};
+  }
+}
+
+// Of the instrumented program, which is known, if there is one.
+static std::string own_arguments(const Request &launch, const Response &program) {
+  if (program.reason.empty())
+    return arguments_of(builder_request(launch, program), CLINST_EXTRA_ARGS);
+  Request own = launch;
+  own.device["kernel"] = launch.device.at("launch:kernel");
+  return arguments_of(own, 0);
+}
+
+Built build_own_natively(const Request &launch, const Response &program) {
+  try {
+    Request builder = own_request(launch);
+    if (launch.device.count("launch:kernel"))
+      builder.device["arguments"] = own_arguments(launch, program);
+    return built_by(run_builder(builder));
   } catch (const Failure &) {
     return {{}, true};
   }
@@ -176,13 +211,7 @@ static Response binary_from(const Request &builder) {
   return built;
 }
 
-Response build_binary(const Request &program) {
-  Request builder = builder_request(program);
-  builder.flags = CLINST_UNCHANGED;
-  builder.parts = program.parts;
-  builder.device["cwd"] = program.device.at("cwd");
-  return binary_from(builder);
-}
+Response build_binary(const Request &program) { return binary_from(own_request(program)); }
 
 Response build_binary(const Request &request, const Response &program) {
   return program.reason.empty() ? binary_from(builder_request(request, program)) : program;

@@ -17,12 +17,15 @@ Request program_request(const Request &launch);
 bool surely_counts(const std::string &kernel, const Response &program);
 
 struct Built {
-  std::vector<std::string> files;  // that now hold the kernel; none if that failed
+  std::vector<std::string> files;  // that now hold the code; none if that failed
   bool lasting;                    // the same would happen again
 };
 
 // Has xpuprof-clbuild compile the kernel, natively.
 Built build_natively(const Request &launch, const Response &program);
+// The same for the application's own kernel, program or binaries; only for a kernel the
+// instrumented program matters.
+Built build_own_natively(const Request &launch, const Response &program);
 
 // The program's binary. The response has a reason if that failed.
 Response build_binary(const Request &program);

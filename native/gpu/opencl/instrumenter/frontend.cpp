@@ -183,9 +183,10 @@ std::vector<std::string> command_line(const Request &request, const Part &part,
     if (option.rfind("-cl-intel-", 0) == 0 || option == "-cl-no-subgroup-ifp") continue;
     arguments.push_back(option);
   }
+  // Drivers finally look for headers in the working directory too.
   const std::string folder_of_headers = std::string(kFolder) + "headers";
   arguments.insert(arguments.end(),
-                   {"-I" + folder_of_headers, std::string(kFolder) + "program.cl"});
+                   {"-I.", "-I" + folder_of_headers, std::string(kFolder) + "program.cl"});
   return arguments;
 }
 

@@ -59,10 +59,11 @@ std::string refusal(const std::string &why) {
   return encode(response);
 }
 
-void talk(int peer, Cache &cache) {
+void talk(int peer, Cache &cache, const std::string &ahead) {
   on_crash(peer, refusal(kCrashed), 1);
   try {
-    send(peer, answer(receive(peer), cache));
+    const std::string bytes = receive(peer);
+    send(peer, is_compiled(ahead, bytes) ? encode(Response()) : answer(bytes, cache));
   } catch (const Failure &failure) {  // not our request
     send(peer, refusal(failure.what()));
   }
@@ -122,7 +123,7 @@ int serve(const std::string &path, const std::string &ahead) {
   for (;;) {
     int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (peer < 0) continue;
-    in_a_child(listener, [&] { talk(peer, cache); });
+    in_a_child(listener, [&] { talk(peer, cache, ahead); });
     close(peer);
   }
 }

@@ -38,6 +38,11 @@
  * dimension, or none; and "env:NAME", variables of the application's environment. The response is
  * empty.
  *
+ * With CLINST_BUILD and CLINST_UNCHANGED it is the application's own code that is compiled: a
+ * kernel; without launch:kernel the program; with launch:binaries its binaries, too. launch:step is
+ * "compile" for clCompileProgram, "link" for a program linked of the parts, with launch:options. A
+ * native run leaves files that tell what it has compiled (compiled.hpp).
+ *
  * With CLINST_BINARY the request is the program's, too, and has of a launch's features the device,
  * driver, options and variables. The response's module is the binary that the device's runtime
  * makes of the instrumented program, or with CLINST_UNCHANGED of the program itself, which includes
@@ -66,7 +71,7 @@ enum clinst_flag {
   CLINST_MEMORY = 2,    /* accesses, too: access_area.h */
   CLINST_BUILD = 4,     /* compile an instrumented kernel natively */
   CLINST_BINARY = 8,    /* have the program built natively */
-  CLINST_UNCHANGED = 16 /* with CLINST_BINARY: without counters */
+  CLINST_UNCHANGED = 16 /* with CLINST_BUILD or CLINST_BINARY: without counters */
 };
 enum clinst_input {
   CLINST_SOURCE = 0,

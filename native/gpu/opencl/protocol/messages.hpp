@@ -39,6 +39,11 @@ struct Part {
   static void each(Self &self, Fields &&fields) {
     fields(self.input, self.payload, self.options, self.headers, self.spec_constants);
   }
+  // Whether it may depend on files.
+  bool may_include() const {
+    auto names_files = [](const std::string &text) { return text.find("include") != text.npos; };
+    return names_files(options) || (input == CLINST_SOURCE && names_files(payload));
+  }
 };
 
 struct Request {

@@ -18,6 +18,11 @@ void driver_calls_unwrapped();
 // The platform that a context is made for, if that is said.
 const void *platform_of(const cl_context_properties *properties);
 
+// Whether natively() runs the call outside the translator.
+inline bool leaves_translator(const void *object, Compiles what = Compiles::kernels) {
+  return settings.leaves_translator && may_run_natively(object, what);
+}
+
 template <class Work>
 auto natively(const void *object, Work &&work, Compiles what = Compiles::kernels) {
   if (!may_run_natively(object, what)) return work();

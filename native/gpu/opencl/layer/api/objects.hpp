@@ -37,6 +37,7 @@ struct Device {
   bool sub_groups = false;     // has them, and they are the warps
   bool shares_memory = false;  // works in host memory, so counters need no copy
   bool loads_code = false;     // its binaries hold machine code, so that they need no compiler
+  bool keeps_kernels = false;  // its runtime keeps what it compiles, for other processes too
   SuggestLocal suggest_local =
       nullptr;  // where the device reports which local size it would choose
 };

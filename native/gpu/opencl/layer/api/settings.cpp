@@ -42,7 +42,9 @@ void read_settings() {
   read.copied_counters = counters == "device";
   read.own_binaries = profile && variable("XPUPROF_OPENCL_BINARIES") != "keep";
   read.kernels_count = counters == "kernel";
-  read.translated = profile && !variable(XPU_ENV_TRANSLATED).empty();
+  const std::string translator = profile ? variable(XPU_ENV_TRANSLATED) : "";
+  read.translated = !translator.empty();
+  read.leaves_translator = translator == "dynamorio";  // the only one of the launcher's engines
   settings = read;
 }
 

@@ -13,6 +13,9 @@ namespace layer {
 // The name of the request's file; empty: there is none.
 std::string leave_for_profile(const clinst::Request &request);
 
+// What the process has compiled itself, of requests for the application's own code.
+void tell_compiled(const clinst::Request &request);
+
 // Around fork, so that the child finds it complete.
 void hold_left();
 void release_left();

@@ -73,6 +73,12 @@ static bool is_intels_cpu(cl_device_id device) { return is_cpu_of(device, "Intel
 // counters in registers (seen: 3.1).
 static bool is_pocls_cpu(cl_device_id device) { return is_cpu_of(device, "The pocl project"); }
 
+// As PoCL reads the variable.
+static bool pocl_keeps_kernels() {
+  const char *keep = std::getenv("POCL_KERNEL_CACHE");
+  return !keep || keep[0] == '1';
+}
+
 Device describe_device(cl_device_id handle) {
   Device device{};
   device.handle = handle;
@@ -99,6 +105,7 @@ Device describe_device(cl_device_id handle) {
   device.loads_code = device.takes_spirv && is_intels_cpu(handle);
   if (device.loads_code) device.features["contracts"] = "1";
   if (is_pocls_cpu(handle)) device.features["most_in_registers"] = "32";
+  device.keeps_kernels = is_pocls_cpu(handle) && pocl_keeps_kernels();
   return device;
 }
 

@@ -5,6 +5,7 @@
 
 #include "client/ahead.hpp"
 #include "programs/binaries.hpp"
+#include "programs/own_builds.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
@@ -40,24 +41,43 @@ std::string words_of(const size_t *sizes, cl_uint dimensions) {
   return words;
 }
 
+void add_launch(const Kernel &kernel, const Range &range, clinst::Request *request) {
+  request->device["launch:kernel"] = kernel.name;
+  request->device["launch:offset"] = words_of(range.offset, range.dimensions);
+  request->device["launch:global"] = words_of(range.global, range.dimensions);
+  request->device["launch:local"] = words_of(range.local, range.dimensions);
+}
+
+// Once for each, and not for all of too many.
+bool is_new_shape(const Kernel &kernel, const Device &device, const Range &range,
+                  uint32_t local_words) {
+  auto &known = kernel.build->shapes[{device.handle, local_words, kernel.name}];
+  return known.size() < most_shapes && known.insert(shape_of(range)).second;
+}
+
 // What has the kernel compiled for a launch, once for each shape of launches.
 std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &device,
                                            const Range &range, uint32_t local_words) {
   // Runtimes that take SPIR-V keep no compiled kernels.
   if (device.takes_spirv || !device.takes_bitcode || !kernel.build) return std::nullopt;
-  auto &known = kernel.build->shapes[{device.handle, local_words, kernel.name}];
-  if (known.size() >= most_shapes || !known.insert(shape_of(range)).second) return std::nullopt;
+  if (!is_new_shape(kernel, device, range, local_words)) return std::nullopt;
   clinst::Request request;
   std::string options;
   if (!kernel.build->ask_for(device, local_words, &request, &options).empty()) return std::nullopt;
   request.flags |= CLINST_BUILD;
-  const std::map<std::string, std::string> launch = {
-      {"launch:kernel", kernel.name},
-      {"launch:offset", words_of(range.offset, range.dimensions)},
-      {"launch:global", words_of(range.global, range.dimensions)},
-      {"launch:local", words_of(range.local, range.dimensions)}};
-  request.device.insert(launch.begin(), launch.end());
+  add_launch(kernel, range, &request);
   add_facts(device, options, &request);
+  return request;
+}
+
+// The same for the application's own kernel.
+std::optional<clinst::Request> new_own_request(const Kernel &kernel, const Device &device,
+                                               const Range &range) {
+  if (!device.keeps_kernels || !kernel.build ||
+      !is_new_shape(kernel, device, range, without_counters))
+    return std::nullopt;
+  auto request = own_request(*kernel.build, device);
+  if (request) add_launch(kernel, range, &*request);
   return request;
 }
 
@@ -103,11 +123,17 @@ void compile_before_first(Kernel *kernel, const Device &device, const Range &ran
     compile_beforehand(kernel, device, range, most_local_words);
 }
 
+void compile_own_beforehand(const Kernel &kernel, const Device &device, const Range &range) {
+  if (!settings.translated) return;
+  if (const auto own = new_own_request(kernel, device, range)) build_natively(*own);
+}
+
 void leave_launch(const Kernel &kernel, const Device &device, const Range &range) {
   if (settings.ahead.empty()) return;
   const auto request = device.loads_code ? new_binary_request(kernel, device)
                                          : new_request(kernel, device, range, most_local_words);
   if (request) leave_for_profile(*request);
+  if (const auto own = new_own_request(kernel, device, range)) tell_compiled(*own);
 }
 
 }  // namespace layer

@@ -16,6 +16,7 @@
 
 #include "client/ahead.hpp"
 #include "device/runtimes.hpp"
+#include "launches/compile_beforehand.hpp"
 #include "programs/origins.hpp"
 #include "xpuprof/kernel_spec.hpp"
 
@@ -93,6 +94,7 @@ cl_int launch(cl_command_queue queue_handle, cl_kernel kernel_handle, const Rang
   Plan &plan = made.plan;
   plan =
       reason ? bare_plan(kernel.get(), reason) : make_plan(*queue, kernel.get(), range, &made.room);
+  if (plan.kernel == kernel_handle) compile_own_beforehand(*kernel, *queue->device, range);
   uint64_t tsc = xpu_tsc();
   cl_event own = nullptr;
   cl_int error = native(plan.kernel, plan.local_known ? plan.local.data() : range.local, &own);

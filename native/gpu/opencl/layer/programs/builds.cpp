@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -37,7 +38,7 @@ std::string without_includes(const std::string &options) {
   return result;
 }
 
-void hash_part(ContentHash *hash, const Part &part) {
+void hash_part(common::ContentHash *hash, const Part &part) {
   hash->add(part.payload);
   hash->add(without_includes(part.options));
   for (const auto &header : part.headers) {
@@ -77,8 +78,6 @@ Module module_of(const std::string &bytes) {
   return magic == 0xdec04342u || magic == 0x0b17c0deu ? Module::bitcode : Module::other;
 }
 
-bool names_files(const std::string &text) { return text.find("include") != text.npos; }
-
 std::shared_ptr<Build> new_build(const Program &program, const char *options) {
   auto build = std::make_shared<Build>();
   build->options = text_of(options);
@@ -86,13 +85,11 @@ std::shared_ptr<Build> new_build(const Program &program, const char *options) {
   build->kind = program.kind;
   build->reason = program.reason;
   build->device_parts = program.device_parts;
-  ContentHash hash;
+  common::ContentHash hash;
   if (program.kind == XP_PROGRAM_SOURCE || program.kind == XP_PROGRAM_IL) {
     Part part = program.source;
     part.options = build->options;
     hash_part(&hash, part);
-    // Drivers finally look for headers in the working directory too.
-    if (part.input == CLINST_SOURCE) part.options += " -I .";
     build->parts.push_back(std::move(part));
   } else if (auto origin = known_origin(program.device_parts)) {
     build->parts = origin->parts;
@@ -126,7 +123,7 @@ void Build::set_left(std::string file) {
 std::shared_ptr<Build> link_builds(const char *options,
                                    const std::vector<std::shared_ptr<Build>> &inputs) {
   auto build = std::make_shared<Build>();
-  ContentHash hash;
+  common::ContentHash hash;
   build->options = text_of(options);
   build->folder = working_directory();
   build->origin = "linked of " + std::to_string(inputs.size());
@@ -137,6 +134,7 @@ std::shared_ptr<Build> link_builds(const char *options,
     }
     if (&input == &inputs.front()) build->kind = input->kind;
     if (!input->reason.empty()) build->reason = input->reason;
+    build->links = std::max(build->links, input->links + 1);
     build->parts.insert(build->parts.end(), input->parts.begin(), input->parts.end());
     if (input->parts.empty()) build->reason = "linked with a program made from a binary";
     hash.add(input->hash);

@@ -14,17 +14,20 @@
 
 #include "api/objects.hpp"
 #include "client/client.hpp"
+#include "common/content_hash.hpp"
 #include "counters/analytic_counts.hpp"
-#include "programs/content_hash.hpp"
 #include "programs/local_sizes.hpp"
 #include "xpuprof/trace_format.h"
 
 namespace layer {
 
+using common::Hash;
+
 class StandIn;
 
 // Words of local memory for a kernel's counters per work-item at a time, if there is room.
 constexpr uint32_t most_local_words = 8;
+constexpr uint32_t without_counters = UINT32_MAX;
 
 // An instrumented program for one device.
 struct Shadow {
@@ -48,11 +51,13 @@ struct Build {
   std::string folder;   // the working directory then, for relative include folders
   std::string origin;   // for the reader of a report
   std::string reason;   // why it can never be instrumented
+  unsigned links = 0;   // of `parts`, with `options`; more than one: in an order that is not known
   Hash hash{};
   uint32_t kind = 0;                          // enum xp_program_kind
   std::map<cl_device_id, Part> device_parts;  // of programs made from binaries
   // Of launches whose kernel is compiled beforehand, or will be for the profile; by device, words
-  // of local memory and kernel; an empty shape stands for all.
+  // of local memory (the application's own kernel: `without_counters`) and kernel; an empty shape
+  // stands for all.
   std::map<std::tuple<cl_device_id, uint32_t, std::string>, std::set<std::vector<size_t>>> shapes;
 
   // The file in which a native run left the request for the build's binary; empty: none.
@@ -96,8 +101,9 @@ struct Program {
 enum class Module { other, spirv, bitcode };
 Module module_of(const std::string &bytes);
 
-// Whether a source or its options may include files.
-bool names_files(const std::string &text);
+// What the instrumenter is asked for about these parts of a build.
+clinst::Request request_of(const Build &build, std::vector<Part> parts, const Device &device,
+                           uint32_t local_words);
 
 // Describes a program about to be built. Call before the native build: afterwards another thread
 // may launch.

@@ -24,32 +24,22 @@ auto &in_memory = *new std::map<Hash, std::shared_ptr<const Origin>>;
 constexpr char folder[] = "origins";
 
 Hash hash_of(const std::string &bytes) {
-  ContentHash hash;
+  common::ContentHash hash;
   hash.add(bytes);
   return hash.get();
 }
 
 std::string as_bytes(const Hash &hash) { return {hash.begin(), hash.end()}; }
 
-std::string name_of(const Hash &key) {
-  std::string name;
-  char digits[3];
-  for (uint8_t byte : key) {
-    std::snprintf(digits, sizeof digits, "%02x", byte);
-    name += digits;
-  }
-  return name;
-}
-
 // A file: the hash of the rest, then the origin.
 void write(const Hash &key, const Origin &origin) {
   const std::string data = clinst::encode(origin);
-  common::PrivateFolder(folder).write(name_of(key), as_bytes(hash_of(data)) + data);
+  common::PrivateFolder(folder).write(common::hex_of(key), as_bytes(hash_of(data)) + data);
 }
 
 std::shared_ptr<const Origin> read(const Hash &key) {
   common::PrivateFolder place(folder);
-  const std::optional<std::string> bytes = place.read(name_of(key));
+  const std::optional<std::string> bytes = place.read(common::hex_of(key));
   if (!place.refusal().empty()) xpu_meta("origins_refused", place.refusal().c_str());
   if (!bytes || bytes->size() < key.size()) return nullptr;
   const std::string data = bytes->substr(key.size());

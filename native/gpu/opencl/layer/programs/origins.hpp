@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "programs/content_hash.hpp"
+#include "common/content_hash.hpp"
 
 namespace layer {
+
+using common::Hash;
 
 struct Origin {
   static constexpr uint32_t magic = 0x324f5058u;  // "XPO2"

@@ -9,6 +9,7 @@
 #include "device/runtimes.hpp"
 #include "programs/binaries.hpp"
 #include "programs/origins.hpp"
+#include "programs/own_builds.hpp"
 #include "programs/stand_ins.hpp"
 #include "protocol/clinst_protocol.h"
 #include "xpuprof/trace_format.h"
@@ -47,10 +48,36 @@ void know_binaries(cl_program handle, unsigned char *const *binaries, size_t n) 
           std::string(reinterpret_cast<const char *>(binaries[i]), sizes[i]), origin);
 }
 
+// What the runtime keeps is compiled natively before it is needed.
+void compile_beforehand(cl_program handle, cl_uint n, const cl_device_id *devices, Step step) {
+  if (!settings.translated) return;
+  quietly([&] {
+    if (const auto program = programs.find(handle))
+      compile_step_beforehand(program.get(), n, devices, step);
+  });
+}
+
+void build_beforehand(cl_program handle, cl_uint n, const cl_device_id *devices, Step step) {
+  if (!leaves_translator(handle)) compile_beforehand(handle, n, devices, step);
+}
+
+void leave_step(cl_program handle, cl_uint n, const cl_device_id *devices, Step step) {
+  if (settings.ahead.empty()) return;
+  quietly([&] {
+    const auto program = programs.find(handle);
+    if (!program) return;
+    if (step == Step::build) leave_stand_in(program.get(), n, devices);
+    tell_step(program.get(), n, devices, step);
+  });
+}
+
 cl_int CL_API_CALL program_info(cl_program program, cl_program_info name, size_t room, void *value,
                                 size_t *size) {
   Api api;
+  const bool binaries = value && (name == CL_PROGRAM_BINARIES || name == CL_PROGRAM_BINARY_SIZES);
+  if (binaries) compile_beforehand(program, 0, nullptr, Step::binaries);
   cl_int error = stand_in_program_info(program, name, room, value, size);
+  if (binaries && error == CL_SUCCESS) leave_step(program, 0, nullptr, Step::binaries);
   if (error == CL_SUCCESS && value && name == CL_PROGRAM_BINARIES && settings.mode == Mode::profile)
     quietly([&] {
       know_binaries(program, static_cast<unsigned char **>(value), room / sizeof(char *));
@@ -193,13 +220,6 @@ bool stands_in(cl_program handle, cl_uint n, const cl_device_id *devices, bool c
   return made;
 }
 
-void leave_build(cl_program handle, cl_uint n, const cl_device_id *devices) {
-  if (settings.ahead.empty()) return;
-  quietly([&] {
-    if (const auto program = programs.find(handle)) leave_stand_in(program.get(), n, devices);
-  });
-}
-
 // Natively a program with kernels cannot be built again.
 bool has_kernels(cl_program handle) {
   const auto stand_in = stand_in_of(handle);
@@ -224,6 +244,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
   {
     HostEvent native(XP_HOST_BUILD);
     if (valid && stands_in(handle, n, devices, notify != nullptr)) return CL_SUCCESS;
+    if (valid) build_beforehand(handle, n, devices, Step::build);
     ProgramNotify wrapped(notify, user);
     auto build = [&] {
       return next.clBuildProgram(handle, n, devices, options, wrapped.function(), wrapped.data());
@@ -233,7 +254,7 @@ cl_int CL_API_CALL build_program(cl_program handle, cl_uint n, const cl_device_i
   if (error != CL_SUCCESS)
     quietly([&] { set_build(handle, before); });
   else if (!notify)
-    leave_build(handle, n, devices);
+    leave_step(handle, n, devices, Step::build);
   return error;
 }
 
@@ -256,11 +277,15 @@ cl_int CL_API_CALL compile_program(cl_program handle, cl_uint n, const cl_device
   });
   ProgramNotify wrapped(notify, user);
   HostEvent native(XP_HOST_BUILD);
+  build_beforehand(handle, n, devices, Step::compile);
   cl_int error = compile(handle, [&] {
     return next.clCompileProgram(handle, n, devices, options, n_headers, headers, names,
                                  wrapped.function(), wrapped.data());
   });
-  if (error != CL_SUCCESS) quietly([&] { set_build(handle, before); });
+  if (error != CL_SUCCESS)
+    quietly([&] { set_build(handle, before); });
+  else if (!notify)
+    leave_step(handle, n, devices, Step::compile);
   return error;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "common/sub_groups.hpp"
 #include "device/runtimes.hpp"
 #include "programs/binaries.hpp"
@@ -9,6 +11,15 @@ namespace layer {
 
 Shadow::~Shadow() {
   if (program) next.clReleaseProgram(program);
+}
+
+clinst::Request request_of(const Build &build, std::vector<Part> parts, const Device &device,
+                           uint32_t local_words) {
+  clinst::Request request{settings.record_memory ? uint32_t{CLINST_MEMORY} : 0, module_kind(device),
+                          device.features, std::move(parts)};
+  request.device["cwd"] = build.folder;
+  request.device["local_words"] = std::to_string(local_words);
+  return request;
 }
 
 namespace {
@@ -35,15 +46,6 @@ std::string parts_for(const Build &build, const Device &device, std::vector<Part
   return "";
 }
 
-clinst::Request request_of(const Build &build, std::vector<Part> parts, const Device &device,
-                           uint32_t local_words) {
-  clinst::Request request{settings.record_memory ? uint32_t{CLINST_MEMORY} : 0, module_kind(device),
-                          device.features, std::move(parts)};
-  request.device["cwd"] = build.folder;
-  request.device["local_words"] = std::to_string(local_words);
-  return request;
-}
-
 void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uint32_t local_words,
                  Shadow *shadow) {
   clinst::Request request;
@@ -64,10 +66,8 @@ void make_shadow(const Build &build, cl_kernel kernel, const Device &device, uin
 }  // namespace
 
 std::optional<std::vector<std::string>> Build::included(const Device &device) const {
-  bool any = false;
-  for (const Part &part : parts)
-    any |= part.input == CLINST_SOURCE && (names_files(part.payload) || names_files(part.options));
-  if (!any) return std::vector<std::string>();
+  if (std::none_of(parts.begin(), parts.end(), [](const Part &p) { return p.may_include(); }))
+    return std::vector<std::string>();
   const Instrumented answer = instrument(request_of(*this, parts, device, most_local_words));
   if (!answer.reason.empty()) return std::nullopt;
   return answer.included;

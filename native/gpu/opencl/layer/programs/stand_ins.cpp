@@ -8,38 +8,17 @@
 #include "client/ahead.hpp"
 #include "device/runtimes.hpp"
 #include "programs/binaries.hpp"
+#include "programs/own_builds.hpp"
 #include "protocol/clinst_protocol.h"
 
 namespace layer {
 
-namespace {
-
-std::mutex &lock = *new std::mutex;
-auto &known = *new std::map<cl_program, std::weak_ptr<StandIn>>;
-
-// The program's only device, if the build is for it.
-const Device *device_of_build(cl_program handle, cl_uint n, const cl_device_id *devices) {
-  cl_device_id its[2] = {};
-  size_t size = 0;
-  if (next.clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof its, its, &size) != CL_SUCCESS ||
-      size != sizeof its[0] || n > 1 || (n == 1 && devices[0] != its[0]))
-    return nullptr;
-  return &device_of(its[0]);
-}
-
-}  // namespace
-
-// As the application gave it to the driver.
-static Part part_of(const Build &build) {
-  Part part = build.parts.front();
-  part.options = build.options;
-  return part;
-}
+static std::mutex &lock = *new std::mutex;
+static auto &known = *new std::map<cl_program, std::weak_ptr<StandIn>>;
 
 // The program asks for what a binary does not hold, or may be another one when built later.
 static bool needs_source(const Part &part) {
-  return part.options.find("-cl-kernel-arg-info") != part.options.npos ||
-         names_files(part.options) || (part.input == CLINST_SOURCE && names_files(part.payload));
+  return part.options.find("-cl-kernel-arg-info") != part.options.npos || part.may_include();
 }
 
 static cl_program built(cl_context context, const Part &part) {
@@ -73,7 +52,7 @@ StandIn::~StandIn() {
 }
 
 cl_program StandIn::built_here() {
-  std::call_once(once_, [&] { built_here_ = built(context_, part_of(*build)); });
+  std::call_once(once_, [&] { built_here_ = built(context_, build->parts.front()); });
   return built_here_;
 }
 
@@ -96,7 +75,7 @@ std::optional<OwnBuild> own_build(Program *program, cl_uint n, const cl_device_i
   if (!build || (program->kind != XP_PROGRAM_SOURCE && program->kind != XP_PROGRAM_IL) ||
       build->parts.size() != 1 || build->parts[0].payload.empty())
     return std::nullopt;
-  Part part = part_of(*build);
+  Part part = build->parts.front();
   const Device *device = device_of_build(program->handle, n, devices);
   if (!device || !device->loads_code || needs_source(part)) return std::nullopt;
   clinst::Request request{CLINST_UNCHANGED, module_kind(*device), device->features, {}};

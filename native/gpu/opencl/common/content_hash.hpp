@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-namespace layer {
+namespace common {
 
 using Hash = std::array<uint8_t, 16>;
 
@@ -50,5 +50,15 @@ class ContentHash {
   uint64_t a_ = 0x243f6a8885a308d3u, b_ = 0x13198a2e03707344u;
 };
 
-}  // namespace layer
+inline std::string hex_of(const Hash &hash) {
+  static const char digits[] = "0123456789abcdef";
+  std::string text;
+  for (uint8_t byte : hash) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace common
 #endif
