@@ -304,6 +304,38 @@ def test_a_kernel_is_compiled_natively_and_never_runs(server: Any, tmp_path: Pat
     assert compiled.exists()
 
 
+def builders(socket: Path) -> list[psutil.Process]:
+    """The service's processes in which a runtime compiles."""
+    named = f"{socket}-"
+    return [p for p in psutil.process_iter(["cmdline"]) if named in str(p.info["cmdline"])]
+
+
+def test_one_process_compiles_the_applications_own_programs(server: Any, tmp_path: Path) -> None:
+    """GIVEN programs, one with an error THEN one process builds the others, none of its own is left
+    behind, and a process that was killed is replaced."""
+    path, service, _ = server
+    device = launch(b"", tmp_path / "pocl") | {b"launch:options": b"", b"cwd": bytes(tmp_path)}
+    facts = {k: v for k, v in device.items() if k != b"launch:kernel"}
+
+    def build(source: bytes) -> int:
+        message = request(source, b"", flags=BUILD | UNCHANGED, device=facts)
+        assert not Response(ask(path, message)).reason
+        return len(list((tmp_path / "pocl").rglob("program.bc")))
+
+    assert build(b"kernel void a() {}") == 1
+    first = builders(path)
+    assert build(b"kernel void b() { unknown; }") == 1
+    assert build(b"kernel void c() {}") == 2
+    assert len(first) == 1 and builders(path) == first
+    first[0].kill()
+    assert wait_for(lambda: not builders(path))
+    assert build(b"kernel void d() {}") == 3
+    assert len(builders(path)) == 1
+    service.terminate()
+    service.wait(10)
+    assert wait_for(lambda: not builders(path))
+
+
 def test_what_several_ask_for_at_once_is_made_once(server: Any, tmp_path: Path) -> None:
     path, _, cache = server
     message = request(ENDLESS, b"", flags=BUILD, device=launch(b"k", tmp_path / "pocl"))

@@ -27,11 +27,8 @@ std::string binary_of(cl_program program) {
 }
 
 clinst::Response response_with_binary(const clinst::Request &request) {
-  cl_int error = CL_SUCCESS;
   cl_device_id device = find_device(request);
-  cl_context context = CL(clCreateContext)(nullptr, 1, &device, nullptr, nullptr, &error);
-  check(error);
-  cl_program program = made(context, device, request);
+  cl_program program = made(context_of(device), device, request);
   clinst::Response built;
   built.module = binary_of(program);
   size_t size = 0;

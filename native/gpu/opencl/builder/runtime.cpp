@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime.hpp"
 
+#include <map>
 #include <vector>
 
 #include "common/text_from.hpp"
@@ -29,7 +30,16 @@ cl_device_id find_device(const clinst::Request &request) {
     for (cl_device_id device : devices)
       if (is_asked(device, request)) return device;
   }
-  _exit(2);
+  throw clinst::Failure("there is no such device");
+}
+
+cl_context context_of(cl_device_id device) {
+  static auto &contexts = *new std::map<cl_device_id, cl_context>;
+  cl_context &context = contexts[device];
+  cl_int error = CL_SUCCESS;
+  if (!context) context = CL(clCreateContext)(nullptr, 1, &device, nullptr, nullptr, &error);
+  check(error);
+  return context;
 }
 
 }  // namespace clbuild

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's OpenCL runtime, through its loader. Whatever fails ends the process: whoever
-// started it then does without.
+// The machine's OpenCL runtime, through its loader. Whatever fails is a clinst::Failure: whoever
+// asked then does without.
 #ifndef XPUPROF_CLBUILD_RUNTIME_HPP
 #define XPUPROF_CLBUILD_RUNTIME_HPP
 
@@ -19,18 +19,20 @@ inline void *loader;
 template <class Function>
 Function *entry(const char *name) {
   void *found = dlsym(loader, name);
-  if (!found) _exit(2);
+  if (!found) throw clinst::Failure(name);
   return reinterpret_cast<Function *>(found);
 }
 
 #define CL(name) clbuild::entry<decltype(name)>(#name)
 
 inline void check(cl_int error) {
-  if (error != CL_SUCCESS) _exit(2);
+  if (error != CL_SUCCESS) throw clinst::Failure("the runtime refused");
 }
 
 // The device of the request, by the features `device` (without it, any) and `driver`.
 cl_device_id find_device(const clinst::Request &request);
+// The process's context with it: PoCL keeps the library of built-in functions with a context.
+cl_context context_of(cl_device_id device);
 
 // The request's program, built, compiled or linked.
 cl_program made(cl_context context, cl_device_id device, const clinst::Request &request);
@@ -38,11 +40,13 @@ cl_program made(cl_context context, cl_device_id device, const clinst::Request &
 // The program as its device's runtime keeps it, with its machine code.
 std::string binary_of(cl_program program);
 
-// Has the kernel of a launch compiled into PoCL's cache; ends the process with the name of its
-// file.
-void compile_for_launch(const clinst::Request &request);
+// Has the kernel of a launch compiled into PoCL's cache, under the name returned; empty: unknown.
+std::string compile_for_launch(const clinst::Request &request);
 // The same for the program, and for its binaries if they are asked for.
-void compile_program(const clinst::Request &request);
+std::string compile_program(const clinst::Request &request);
+
+// Answers requests on a socket until nobody asks or the service has ended.
+[[noreturn]] void serve(const char *path, unsigned patience_s);
 
 clinst::Response response_with_binary(const clinst::Request &request);
 

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "build_natively.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 
-#include "common/descriptor.hpp"
+#include "builders.h"
 #include "frontend.h"
 #include "machine_code.h"
 #include "pointees.h"
@@ -21,37 +13,6 @@ namespace clinst {
 namespace {
 
 const char launch_prefix[] = "launch:", environment_prefix[] = "env:";
-
-std::string beside(const char *name) {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  if (length <= 0) return name;
-  const std::string self(path, static_cast<size_t>(length));
-  return self.substr(0, self.rfind('/') + 1) + name;
-}
-
-// Those that the application has removed decide nothing either.
-void forget_runtimes_variables() {
-  std::vector<std::string> names;
-  for (char **entry = environ; entry && *entry; entry++)
-    for (const char *start : runtime_variables)
-      if (starts_with(*entry, start)) names.emplace_back(*entry, std::strcspn(*entry, "="));
-  for (const std::string &name : names) unsetenv(name.c_str());
-}
-
-// In the child, with the application's variables. What the runtime prints is of no interest.
-[[noreturn]] void execute(const std::string &program, const Request &request, int input,
-                          int output) {
-  forget_runtimes_variables();
-  for (const auto &[name, value] : request.device)
-    if (starts_with(name, environment_prefix))
-      setenv(name.c_str() + sizeof environment_prefix - 1, value.c_str(), 1);
-  dup2(input, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-  execl(program.c_str(), program.c_str(), static_cast<char *>(nullptr));
-  _exit(127);
-}
 
 // "v8": a value of 8 bytes, which may be a buffer; "l64": local memory; an image's or a sampler's
 // own type, as a runtime looks into these before it compiles.
@@ -111,40 +72,6 @@ Request own_request(const Request &request) {
   return builder;
 }
 
-// Whether a builder that failed would fail again: it was not killed, nor without the means to
-// start.
-bool would_fail_again(int status) {
-  constexpr int not_started = 127;
-  if (WIFEXITED(status)) return WEXITSTATUS(status) != not_started;
-  return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
-}
-
-struct Printed {
-  bool good = false, lasting = false;
-  std::string text;
-};
-
-Printed run_builder(const Request &request) {
-  Printed printed;
-  const std::string program = beside("xpuprof-clbuild");
-  int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return printed;
-  const pid_t child = fork();
-  if (child == 0) execute(program, request, in[0], out[1]);
-  close(in[0]);
-  close(out[1]);
-  if (child > 0) common::write_all(in[1], encode(request));
-  close(in[1]);
-  common::read_all(out[0], &printed.text);
-  close(out[0]);
-  int status = 1;
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  printed.good = child > 0 && status == 0;
-  printed.lasting = printed.good || (child > 0 && would_fail_again(status));
-  return printed;
-}
-
 }  // namespace
 
 Request program_request(const Request &launch) {
@@ -175,7 +102,7 @@ Built build_natively(const Request &launch, const Response &program) {
   try {
     Request builder = builder_request(launch, program);
     builder.device["arguments"] = arguments_of(builder, 0);
-    return built_by(run_builder(builder));
+    return built_by(ask_builder(builder));
   } catch (const Failure &) {
     return {{}, true};
   }
@@ -195,7 +122,7 @@ Built build_own_natively(const Request &launch, const Response &program) {
     Request builder = own_request(launch);
     if (launch.device.count("launch:kernel"))
       builder.device["arguments"] = own_arguments(launch, program);
-    return built_by(run_builder(builder));
+    return built_by(ask_builder(builder));
   } catch (const Failure &) {
     return {{}, true};
   }

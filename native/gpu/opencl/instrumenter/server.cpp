@@ -13,6 +13,7 @@
 
 #include "ahead.h"
 #include "answer.h"
+#include "builders.h"
 #include "common/unix_address.hpp"
 #include "crash.h"
 #include "protocol/messages.hpp"
@@ -119,6 +120,7 @@ int serve(const std::string &path, const std::string &ahead) {
   leave_no_core();
   end_with_parent();
   Cache cache;
+  offer_builders(path);
   if (!ahead.empty()) in_a_child(listener, [&] { answer_ahead(ahead, cache); });
   for (;;) {
     int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);

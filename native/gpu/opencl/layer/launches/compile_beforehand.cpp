@@ -16,7 +16,7 @@ namespace {
 constexpr size_t most_shapes = 16;
 
 // PoCL compiles for the local size, which it may choose itself by the global one; for no offset;
-// and for grids of fewer groups than this.
+// and for grids that have fewer work-items than this along x and y.
 constexpr size_t small_grid = 0xffff;
 
 std::vector<size_t> shape_of(const Range &range) {
@@ -26,7 +26,7 @@ std::vector<size_t> shape_of(const Range &range) {
     moved |= range.offset && range.offset[d];
     if (range.local && range.local[d]) {
       shape.push_back(range.local[d]);
-      shape.push_back(range.global[d] / range.local[d] >= small_grid);
+      shape.push_back(d < 2 && range.global[d] >= small_grid);
     } else {
       shape.push_back(range.global[d]);
     }
