@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.compile import opencl_program
-from tests.support.layered import environment, natively
+from tests.support.layered import environment, layered, natively
 from tests.support.paths import OPENCL_PROGRAMS
 from tests.support.probes import needs_valgrind, require_cpu, require_intel
 from tests.support.run import run
@@ -147,7 +147,7 @@ def test_counted_kernels_are_compiled_natively(
 
 def kept_files(caches: Path) -> dict[str, str]:
     """The compiled files that helpers answered with, and the hashes of their contents then."""
-    found = {}
+    found: dict[str, str] = {}
     for entry in caches.glob("xpuprof/clinst/*"):
         lines = entry.read_bytes().split(b"\n\n")[0].split(b"\n")[1:]
         found |= {file: known for known, file in (line.decode().split(" ", 1) for line in lines)}
@@ -206,6 +206,22 @@ def test_builds_that_fail_do_so_as_natively(
     assert expected.returncode == 0, expected.stderr
     done = under_valgrind(command, tmp_path, tmp_path / "cache")
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+
+
+def test_helpers_leave_nothing_where_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a program that has PoCL keep nothing THEN its folder is as without the CPU engine."""
+    command = command_with("buffers", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "ours"))
+    monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
+    caches = [tmp_path / "plain", tmp_path / "helped"]
+    for cache in caches:
+        cache.mkdir()
+    layered(command, tmp_path / "plain-run", extra={"POCL_CACHE_DIR": str(caches[0])})
+    assert under_valgrind(command, tmp_path, caches[1]).returncode == 0
+    left = [len([entry for entry in cache.iterdir() if entry.is_dir()]) for cache in caches]
+    assert left[0] == left[1]
 
 
 def test_what_the_native_run_compiled_is_not_asked_for(

@@ -29,10 +29,9 @@ namespace clbuild {
 std::string compile_program(const clinst::Request &request) {
   cl_device_id device = find_device(request);
   kept.clear();
-  cl_program program = made(context_of(device), device, request);
+  cl_program program = program_of(device, request);
   const std::string file = kept;
   if (request.device.count("binaries")) binary_of(program);
-  CL(clReleaseProgram)(program);
   return file;
 }
 

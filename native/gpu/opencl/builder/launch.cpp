@@ -106,7 +106,7 @@ std::string compile_for_launch(const clinst::Request &request) {
   cl_device_id device = find_device(request);
   cl_context context = context_of(device);
   compiled.clear();
-  cl_program program = made(context, device, request);
+  cl_program program = program_of(device, request);
   cl_kernel kernel = CL(clCreateKernel)(program, fact("kernel").c_str(), &error);
   check(error);
   set_arguments(context, kernel, fact("arguments"));
@@ -120,7 +120,6 @@ std::string compile_for_launch(const clinst::Request &request) {
   check(CL(clFinish)(queue));
   CL(clReleaseCommandQueue)(queue);
   CL(clReleaseKernel)(kernel);
-  CL(clReleaseProgram)(program);
   return compiled;
 }
 

@@ -56,6 +56,23 @@ cl_program linked(cl_context context, cl_device_id device, const clinst::Request
 
 }  // namespace
 
+cl_program program_of(cl_device_id device, const clinst::Request &request) {
+  static std::string latest;
+  static cl_program program;
+  clinst::Request asked;
+  asked.parts = request.parts;
+  for (const char *fact : {"cwd", "device", "options", "step"})
+    if (const auto at = request.device.find(fact); at != request.device.end())
+      asked.device.insert(*at);
+  const std::string key = clinst::encode(asked);
+  if (program && key == latest && request.device.count("kernel")) return program;
+  if (program) CL(clReleaseProgram)(program);
+  program = nullptr;
+  program = made(context_of(device), device, request);
+  latest = key;
+  return program;
+}
+
 cl_program made(cl_context context, cl_device_id device, const clinst::Request &request) {
   const auto step = request.device.find("step");
   const std::string how = step == request.device.end() ? "" : step->second;

@@ -37,6 +37,10 @@ cl_context context_of(cl_device_id device);
 // The request's program, built, compiled or linked.
 cl_program made(cl_context context, cl_device_id device, const clinst::Request &request);
 
+// The same, kept until another is asked for: its kernels are launched one after the other. It is
+// made again unless a kernel is asked for, as files that it includes may have changed.
+cl_program program_of(cl_device_id device, const clinst::Request &request);
+
 // The program as its device's runtime keeps it, with its machine code.
 std::string binary_of(cl_program program);
 

@@ -58,8 +58,8 @@ bool is_new_shape(const Kernel &kernel, const Device &device, const Range &range
 // What has the kernel compiled for a launch, once for each shape of launches.
 std::optional<clinst::Request> new_request(const Kernel &kernel, const Device &device,
                                            const Range &range, uint32_t local_words) {
-  // Runtimes that take SPIR-V keep no compiled kernels.
-  if (device.takes_spirv || !device.takes_bitcode || !kernel.build) return std::nullopt;
+  if (!device.keeps_kernels || device.takes_spirv || !device.takes_bitcode || !kernel.build)
+    return std::nullopt;
   if (!is_new_shape(kernel, device, range, local_words)) return std::nullopt;
   clinst::Request request;
   std::string options;
