@@ -247,11 +247,8 @@ void natively_go_on(xpu_native_call *call) {
   run(drcontext, &context, call);
 }
 
-/* PoCL's and Intel's constructors start no thread and set no handler. */
-static bool is_driver(const char *path) {
-  return text_starts(file_name(path), "libpocl.so") ||
-         text_starts(file_name(path), "libintelocl.so");
-}
+/* PoCL's constructors start no thread and set no handler. */
+static bool is_driver(const char *path) { return text_starts(file_name(path), "libpocl.so"); }
 
 /* At the entry of dlopen(): a driver, with all that it needs, is loaded before the call, which then
  * finds it. */
