@@ -151,21 +151,27 @@ typedef struct walk {
   int is_under_way;
 } walk;
 
+static int is_current(const struct dl_phdr_info *library) {
+  return found.is_complete && found.loads == library->dlpi_adds &&
+         found.unloads == library->dlpi_subs;
+}
+
+static void search_anew(const struct dl_phdr_info *library) {
+  found.n = 0;
+  found.is_complete = 1;
+  found.loads = library->dlpi_adds;
+  found.unloads = library->dlpi_subs;
+}
+
 /* Nothing is loaded or unloaded meanwhile. */
 static int redirect(struct dl_phdr_info *library, size_t size, void *walk_) {
   walk *w = walk_;
   (void)size;
-  if (!w->is_under_way && found.is_complete && found.loads == library->dlpi_adds &&
-      found.unloads == library->dlpi_subs) {
+  if (!w->is_under_way && is_current(library)) {
     for (size_t i = 0; i < found.n; i++) set_slot(&found.slots[i], w->function);
     return 1;
   }
-  if (!w->is_under_way) {
-    found.n = 0;
-    found.is_complete = 1;
-    found.loads = library->dlpi_adds;
-    found.unloads = library->dlpi_subs;
-  }
+  if (!w->is_under_way) search_anew(library);
   w->is_under_way = 1;
   search(library, w->function);
   return 0;

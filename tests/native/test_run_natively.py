@@ -16,19 +16,14 @@ from xpuprof.engines.base import CpuEngine
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 
 CASES = (
-    *(
-        "threads",
-        "translated",
-        "translated-for-good",
-        "heap",
-        "library",
-        "child",
-        "handled",
-        "ended",
-        "handlers",
-    ),
-    *("fault", "fault-handled", "exits", "forks"),
+    *("threads", "translated", "translated-for-good", "heap", "library", "child", "handled"),
+    *("ended", "handlers", "fault", "fault-handled", "exits", "forks"),
 )
+
+
+def require_pocl_alone() -> None:
+    if not require_opencl().runtime_is_native():
+        pytest.skip("the machine's OpenCL driver is not PoCL alone")
 
 
 @every_engine
@@ -77,8 +72,7 @@ def test_counts_of_what_is_translated(tmp_path: Path, case: str, first: int) -> 
 def test_pocl_compiles_natively(tmp_path: Path) -> None:
     """GIVEN a program on PoCL THEN its compiler and the kernels' libraries do not count, and the
     libraries that were loaded natively are named as ever."""
-    if not require_opencl().runtime_is_native():
-        pytest.skip("the machine's OpenCL driver is not PoCL alone")
+    require_pocl_alone()
     program = opencl_program("steps", tmp_path)
     native = run_text([program, "2", "5"])  # PoCL keeps the program's own kernel
     run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
@@ -98,8 +92,7 @@ def test_pocl_compiles_natively(tmp_path: Path) -> None:
 def test_functions_of_the_program_count(tmp_path: Path) -> None:
     """GIVEN functions that PoCL calls at the end of builds, which run natively THEN they count, as
     the builds in them do not."""
-    if not require_opencl().runtime_is_native():
-        pytest.skip("the machine's OpenCL driver is not PoCL alone")
+    require_pocl_alone()
     program = opencl_program("calls_back", tmp_path)
     native = run_text([program])
     assert native.stdout == "build -11, called 2\n"

@@ -40,8 +40,6 @@ int main(void) {
   check(error);
   check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
   check(clSetKernelArg(kernel, 1, sizeof n, &n));
-  cl_device_id device;
-  check(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL));
   lasting = queue;
   queue = clCreateCommandQueue(context, device, 0, &error);
   check(error);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static cl_device_id device;
 static cl_context context;
 static cl_command_queue queue;
 static cl_program program;
@@ -19,22 +20,33 @@ static void check(cl_int error) {
   exit(99);
 }
 
-static void set_up(const char *source) {
+typedef void(CL_CALLBACK *error_function)(const char *, const void *, size_t, void *);
+
+static inline void open_queue(error_function on_error) {
   cl_platform_id platform;
-  cl_device_id device;
   cl_int error;
   check(clGetPlatformIDs(1, &platform, NULL));
   check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
-  context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
+  context = clCreateContext(NULL, 1, &device, on_error, NULL, &error);
   check(error);
   queue = clCreateCommandQueue(context, device, 0, &error);
   check(error);
-  program = clCreateProgramWithSource(context, 1, &source, NULL, &error);
+}
+
+static inline cl_program program_of(const char *source) {
+  cl_int error;
+  cl_program made = clCreateProgramWithSource(context, 1, &source, NULL, &error);
   check(error);
+  return made;
+}
+
+static inline void set_up(const char *source) {
+  open_queue(NULL);
+  program = program_of(source);
   check(clBuildProgram(program, 1, &device, "", NULL, NULL));
 }
 
-static cl_kernel kernel_of(const char *name) {
+static inline cl_kernel kernel_of(const char *name) {
   cl_int error;
   cl_kernel kernel = clCreateKernel(program, name, &error);
   check(error);

@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs whose kernels need no counters, each made in another way: own_builds CASE FOLDER. */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static cl_context context;
-static cl_device_id device;
-static cl_command_queue queue;
+#include "one_queue.h"
+
 static const char *folder;
 
-static void check(const char *what, cl_int error) {
-  if (!error) return;
-  printf("%s: error %d\n", what, error);
-  exit(1);
-}
-
-static cl_program created(const char *text) {
-  cl_int error;
-  cl_program program = clCreateProgramWithSource(context, 1, &text, NULL, &error);
-  check("clCreateProgramWithSource", error);
-  return program;
-}
-
 static cl_program built(const char *text, const char *options) {
-  cl_program program = created(text);
-  check("clBuildProgram", clBuildProgram(program, 1, &device, options, NULL, NULL));
-  return program;
+  cl_program made = program_of(text);
+  check(clBuildProgram(made, 1, &device, options, NULL, NULL));
+  return made;
 }
 
 /* Launches the kernel in every form that the runtime may compile separately: local sizes, an
@@ -35,20 +17,20 @@ static cl_program built(const char *text, const char *options) {
 static void launch(cl_kernel kernel, cl_mem buffer) {
   static const size_t forms[][3] = {{0, 128, 32}, {0, 128, 64}, {64, 64, 32}, {0, 1 << 17, 32}};
   int n = 3;
-  check("clSetKernelArg", clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
-  check("clSetKernelArg", clSetKernelArg(kernel, 1, sizeof n, &n));
+  check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
+  check(clSetKernelArg(kernel, 1, sizeof n, &n));
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-    check("clEnqueueNDRangeKernel", clEnqueueNDRangeKernel(queue, kernel, 1, forms[i], forms[i] + 1,
-                                                           forms[i] + 2, 0, NULL, NULL));
-  check("clFinish", clFinish(queue));
+    check(clEnqueueNDRangeKernel(queue, kernel, 1, forms[i], forms[i] + 1, forms[i] + 2, 0, NULL,
+                                 NULL));
+  check(clFinish(queue));
 }
 
-static void count(cl_program program) {
+static void count(cl_program made) {
   cl_int error, values[128] = {0};
   cl_mem buffer = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof values, values, &error);
-  check("clCreateBuffer", error);
-  cl_kernel kernel = clCreateKernel(program, "count", &error);
-  check("clCreateKernel", error);
+  check(error);
+  cl_kernel kernel = clCreateKernel(made, "count", &error);
+  check(error);
   launch(kernel, buffer);
   clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof values, values, 0, NULL, NULL);
   long sum = 0;
@@ -64,31 +46,30 @@ static void analytic(void) { count(built(simple, "-DUNUSED=1")); }
 static void parts(void) {
   cl_int error;
   cl_program inputs[] = {
-      created("#include \"parts/step.h\"\nint step(int n) { return n + STEP; }"),
-      created("int step(int n);\n"
-              "kernel void count(global int *a, int n) { a[get_global_id(0) % 128] = step(n); }")};
-  cl_program header = created("#define STEP 5");
+      program_of("#include \"parts/step.h\"\nint step(int n) { return n + STEP; }"),
+      program_of(
+          "int step(int n);\n"
+          "kernel void count(global int *a, int n) { a[get_global_id(0) % 128] = step(n); }")};
+  cl_program header = program_of("#define STEP 5");
   const char *name = "parts/step.h";
-  check("clCompileProgram",
-        clCompileProgram(inputs[0], 1, &device, "", 1, &header, &name, NULL, NULL));
-  check("clCompileProgram",
-        clCompileProgram(inputs[1], 0, NULL, "-DUNUSED=2", 0, NULL, NULL, NULL, NULL));
-  cl_program program = clLinkProgram(context, 1, &device, "", 2, inputs, NULL, NULL, &error);
-  check("clLinkProgram", error);
-  count(program);
+  check(clCompileProgram(inputs[0], 1, &device, "", 1, &header, &name, NULL, NULL));
+  check(clCompileProgram(inputs[1], 0, NULL, "-DUNUSED=2", 0, NULL, NULL, NULL, NULL));
+  cl_program made = clLinkProgram(context, 1, &device, "", 2, inputs, NULL, NULL, &error);
+  check(error);
+  count(made);
 }
 
 static void binaries(void) {
-  cl_program program = built(simple, NULL);
+  cl_program made = built(simple, NULL);
   size_t size = 0;
   cl_int error;
-  clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
+  clGetProgramInfo(made, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
   unsigned char *bytes = malloc(size);
-  clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL);
+  clGetProgramInfo(made, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL);
   const unsigned char *same = bytes;
   cl_program again = clCreateProgramWithBinary(context, 1, &device, &size, &same, NULL, &error);
-  check("clCreateProgramWithBinary", error);
-  check("clBuildProgram", clBuildProgram(again, 0, NULL, NULL, NULL, NULL));
+  check(error);
+  check(clBuildProgram(again, 0, NULL, NULL, NULL, NULL));
   count(again);
 }
 
@@ -114,12 +95,12 @@ static void images(void) {
   const cl_image_desc shape = {
       .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 4, .image_height = 4};
   cl_mem image = clCreateImage(context, CL_MEM_COPY_HOST_PTR, &format, &shape, pixels, &error);
-  check("clCreateImage", error);
+  check(error);
   cl_sampler sampler =
       clCreateSampler(context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &error);
-  check("clCreateSampler", error);
+  check(error);
   cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof values, NULL, &error);
-  cl_program program = built(
+  cl_program made = built(
       "typedef struct { int a, b, c; } Three;\n"
       "kernel void look(read_only image2d_t from, sampler_t how, global int *to, Three three,\n"
       "                 local int *room, float3 more) {\n"
@@ -128,8 +109,8 @@ static void images(void) {
       "  to[y * 4 + x] = (int)read_imagef(from, how, (int2)(x, y)).y + three.b + (int)more.z;\n"
       "}",
       "");
-  cl_kernel kernel = clCreateKernel(program, "look", &error);
-  check("clCreateKernel", error);
+  cl_kernel kernel = clCreateKernel(made, "look", &error);
+  check(error);
   const int three[] = {1, 2, 3};
   const float more[] = {1, 2, 3, 0};
   clSetKernelArg(kernel, 0, sizeof image, &image);
@@ -138,18 +119,17 @@ static void images(void) {
   clSetKernelArg(kernel, 3, sizeof three, three);
   clSetKernelArg(kernel, 4, 64, NULL);
   clSetKernelArg(kernel, 5, sizeof more, more);
-  check("clEnqueueNDRangeKernel",
-        clEnqueueNDRangeKernel(queue, kernel, 2, NULL, global, local, 0, NULL, NULL));
+  check(clEnqueueNDRangeKernel(queue, kernel, 2, NULL, global, local, 0, NULL, NULL));
   clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof values, values, 0, NULL, NULL);
   for (int i = 0; i < 16; i++) printf("%d ", values[i]);
   puts("");
 }
 
 static void fails(void) {
-  cl_program program = created("kernel void wrong(global int *a) { a[0] = unknown; }");
+  cl_program made = program_of("kernel void wrong(global int *a) { a[0] = unknown; }");
   char log[4096] = "";
-  printf("%d\n", clBuildProgram(program, 1, &device, "", NULL, NULL));
-  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
+  printf("%d\n", clBuildProgram(made, 1, &device, "", NULL, NULL));
+  clGetProgramBuildInfo(made, device, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
   /* Without the name of the driver's temporary file. */
   const char *end = strrchr(log, ':');
   printf("%s\n", end ? end : log);
@@ -164,14 +144,7 @@ int main(int argc, char **argv) {
                {"included", included}, {"images", images}, {"fails", fails}};
   if (argc < 3) return 2;
   folder = argv[2];
-  cl_platform_id platform;
-  cl_int error;
-  check("clGetPlatformIDs", clGetPlatformIDs(1, &platform, NULL));
-  check("clGetDeviceIDs", clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
-  context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
-  check("clCreateContext", error);
-  queue = clCreateCommandQueue(context, device, 0, &error);
-  check("clCreateCommandQueue", error);
+  open_queue(NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (!strcmp(argv[1], cases[i].name)) {
       cases[i].run();

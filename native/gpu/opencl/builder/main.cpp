@@ -17,8 +17,7 @@
 static constexpr unsigned patience_s = 300;
 
 static void build(const clinst::Request &request) {
-  const auto folder = request.device.find("cwd");
-  if (folder != request.device.end() && chdir(folder->second.c_str())) _exit(2);
+  clbuild::enter_folder(request);
   const std::string answer = clinst::encode(clbuild::response_with_binary(request));
   // Runtimes run their own code at exit.
   _exit(common::write_all(STDOUT_FILENO, answer) ? 0 : 2);

@@ -33,6 +33,12 @@ cl_device_id find_device(const clinst::Request &request) {
   throw clinst::Failure("there is no such device");
 }
 
+void enter_folder(const clinst::Request &request) {
+  const auto folder = request.device.find("cwd");
+  if (folder != request.device.end() && chdir(folder->second.c_str()))
+    throw clinst::Failure("the working directory is gone");
+}
+
 cl_context context_of(cl_device_id device) {
   static auto &contexts = *new std::map<cl_device_id, cl_context>;
   cl_context &context = contexts[device];

@@ -31,6 +31,8 @@ inline void check(cl_int error) {
 
 // The device of the request, by the features `device` (without it, any) and `driver`.
 cl_device_id find_device(const clinst::Request &request);
+// The application's working directory becomes ours, by the feature `cwd`.
+void enter_folder(const clinst::Request &request);
 // The process's context with it: PoCL keeps the library of built-in functions with a context.
 cl_context context_of(cl_device_id device);
 

@@ -44,8 +44,7 @@ void say_ready() {
 }
 
 std::string file_of(const clinst::Request &request) {
-  const auto folder = request.device.find("cwd");
-  if (folder != request.device.end() && chdir(folder->second.c_str())) throw clinst::Failure("cwd");
+  enter_folder(request);
   return request.device.count("kernel") ? compile_for_launch(request) : compile_program(request);
 }
 

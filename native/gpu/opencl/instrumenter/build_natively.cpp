@@ -12,7 +12,7 @@
 namespace clinst {
 namespace {
 
-const char launch_prefix[] = "launch:", environment_prefix[] = "env:";
+const char launch_prefix[] = "launch:";
 
 // "v8": a value of 8 bytes, which may be a buffer; "l64": local memory; an image's or a sampler's
 // own type, as a runtime looks into these before it compiles.

@@ -21,8 +21,6 @@
 namespace clinst {
 namespace {
 
-const char environment_prefix[] = "env:";
-
 std::string beside(const char *name) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);

@@ -27,6 +27,8 @@ struct Failure : std::runtime_error {
 
 // How the names of the runtimes' own environment variables begin.
 inline constexpr const char *runtime_variables[] = {"POCL_", "CL_CONFIG_"};
+// A feature of this prefix is a variable of the application's environment.
+inline constexpr char environment_prefix[] = "env:";
 
 // A program as the application passed it to the driver.
 struct Part {

@@ -156,22 +156,11 @@ cl_int CL_API_CALL enqueue_native(cl_command_queue queue, NativeKernel function,
 
 }  // namespace
 
-struct ProgramNotify::Closure : Held<Function> {};
-
-ProgramNotify::ProgramNotify(Function function, void *user) : user_(user), function_(function) {
-  if (!function) return;
-  closure_ = new (std::nothrow) Closure{{function, user}};
-  if (!closure_) driver_calls_unwrapped();
-}
-
-ProgramNotify::Function ProgramNotify::function() const { return closure_ ? call : function_; }
-
-void *ProgramNotify::data() const { return closure_ ? closure_ : user_; }
-
-void CL_CALLBACK ProgramNotify::call(cl_program program, void *held) {
-  auto *closure = static_cast<Closure *>(held);
-  Callback::call([&] { closure->function(program, closure->user); });
-  delete closure;
+ProgramNotify::ProgramNotify(Function function, void *user) : function_(function), data_(user) {
+  auto *held = hold(function, user);
+  if (!held) return;
+  function_ = once<Function, cl_program>;
+  data_ = held;
 }
 
 void override_callbacks(cl_icd_dispatch *table) {

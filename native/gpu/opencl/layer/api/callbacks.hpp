@@ -15,15 +15,12 @@ class ProgramNotify {
  public:
   using Function = void(CL_CALLBACK *)(cl_program, void *);
   ProgramNotify(Function function, void *user);
-  Function function() const;
-  void *data() const;
+  Function function() const { return function_; }
+  void *data() const { return data_; }
 
  private:
-  struct Closure;
-  static void CL_CALLBACK call(cl_program program, void *closure);
-  Closure *closure_ = nullptr;
-  void *user_;
   Function function_;
+  void *data_;
 };
 
 }  // namespace layer

@@ -137,14 +137,22 @@ cl_int retain(Registry<Handle, Entry> *registry, Native native, Handle handle) {
   if (error == CL_SUCCESS) registry->retain(handle);
   return error;
 }
-template <class Handle, class Entry, class Native>
-cl_int release(Registry<Handle, Entry> *registry, Native native, Handle handle) {
+// `run` runs the release of the application's last reference.
+template <class Handle, class Entry, class Native, class Run>
+cl_int release(Registry<Handle, Entry> *registry, Native native, Handle handle, Run &&run) {
   Api api;
   std::shared_ptr<Entry> last;
   quietly([&] { last = registry->release(handle); });
-  cl_int error = native(handle);
-  quietly([&] { last.reset(); });
-  return error;
+  const auto work = [&] {
+    cl_int error = native(handle);
+    quietly([&] { last.reset(); });
+    return error;
+  };
+  return last ? run(work) : work();
+}
+template <class Handle, class Entry, class Native>
+cl_int release(Registry<Handle, Entry> *registry, Native native, Handle handle) {
+  return release(registry, native, handle, [](const auto &work) { return work(); });
 }
 
 extern Registry<cl_context, Context> &contexts;

@@ -47,7 +47,7 @@ void add_environment(std::map<std::string, std::string> *to) {
   for (char **entry = environ; entry && *entry; entry++) {
     const std::string text = *entry;
     if (const size_t end = text.find('='); end != text.npos && decides(text))
-      (*to)["env:" + text.substr(0, end)] = text.substr(end + 1);
+      (*to)[clinst::environment_prefix + text.substr(0, end)] = text.substr(end + 1);
   }
 }
 
@@ -65,7 +65,7 @@ clinst::Request binary_request(const Device &device, clinst::Request request,
   request.flags |= CLINST_BINARY;
   add_facts(device, options, &request);
   if (const char *processor = shown_processor(); *processor) {
-    request.device[std::string("env:") + target_variable] = processor;
+    request.device[std::string(clinst::environment_prefix) + target_variable] = processor;
     request.device.erase("launch:device");  // named after the processor
   }
   return request;

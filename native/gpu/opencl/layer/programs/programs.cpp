@@ -337,15 +337,8 @@ cl_int CL_API_CALL retain_program(cl_program program) {
 
 // With the last reference go parts of the compiler.
 cl_int CL_API_CALL release_program(cl_program handle) {
-  Api api;
-  std::shared_ptr<Program> last;
-  quietly([&] { last = programs.release(handle); });
-  const auto release = [&] {
-    const cl_int error = next.clReleaseProgram(handle);
-    quietly([&] { last.reset(); });
-    return error;
-  };
-  return last ? natively(handle, release) : release();
+  return release(&programs, next.clReleaseProgram, handle,
+                 [handle](const auto &work) { return natively(handle, work); });
 }
 
 }  // namespace
