@@ -25,12 +25,12 @@ ID = "0x0123456789abcdef"
 FUNCTIONS = 1500  # each has blocks of its own, so that keeping them is worth it
 
 
-def write_functions(folder: Path, factor: int) -> None:
+def write_functions(folder: Path, factor: int, number: int = FUNCTIONS) -> None:
     """many.h: `many(x)` calls many small functions."""
     head = "__attribute__((noinline)) static unsigned"
-    bodies = (f"{factor} * x" if i & 1 else f"x + {i}" for i in range(FUNCTIONS))
+    bodies = (f"{factor} * x" if i & 1 else f"x + {i}" for i in range(number))
     lines = "".join(f"{head} f{i}(unsigned x) {{ return {b}; }}\n" for i, b in enumerate(bodies))
-    calls = "".join(f"x = f{i}(x);\n" for i in range(FUNCTIONS))
+    calls = "".join(f"x = f{i}(x);\n" for i in range(number))
     folder.mkdir()
     (folder / "many.h").write_text(f"{lines}{head} many(unsigned x) {{\n{calls}return x;\n}}\n")
 
@@ -51,6 +51,25 @@ def troublemaker(folder: Path) -> Path:
     write_functions(folder, 3)
     source = NATIVE_TESTS / "programs" / "cpu_kept.c"
     return compile_files([source], folder / "kept", "-O1", f"-I{folder}")
+
+
+def shy(folder: Path, functions: int) -> Path:
+    """A program that prints its largest resident set (KB), before which it calls these functions if
+    it is told to."""
+    write_functions(folder, 3, functions)
+    source = folder / "shy.c"
+    source.write_text("""#include <stdio.h>
+#include "many.h"
+int main(int argc, char **argv) {
+  char line[256];
+  long most = 0;
+  FILE *status = fopen("/proc/self/status", "r");
+  if (argc > 1 && many((unsigned)argc) == 0) printf("0%s", argv[0]);
+  while (fgets(line, sizeof line, status)) sscanf(line, "VmHWM: %ld", &most);
+  printf("%ld", most);
+}
+""")
+    return compile_files([source], folder / "shy", "-O1")
 
 
 def result(factor: int) -> str:
@@ -107,6 +126,18 @@ def test_libraries_are_shared(tmp_path: Path, cache: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     assert same(shared, profile(Valgrind(), [other], tmp_path / "p3"))
     assert shared.process.stdout == result(5)
+
+
+def test_memory_holds_what_is_used(tmp_path: Path, cache: Path) -> None:
+    """GIVEN translations of much that a run does not execute THEN it does not hold them."""
+    program = shy(tmp_path / "a", 8 * FUNCTIONS)
+    resident = []
+    for n, arguments in enumerate(([], ["all"], [])):
+        done = profile(Valgrind(), [program, *arguments], tmp_path / f"p{n}")
+        resident.append(1024 * int(done.process.stdout))
+    size = max(file.stat().st_size for file in cache.glob("*/*"))
+    assert size > 3_000_000
+    assert resident[2] - resident[0] < size / 4
 
 
 def test_changed_code_is_translated_anew(tmp_path: Path, cache: Path) -> None:

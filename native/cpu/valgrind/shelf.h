@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
-/* Translations in memory, found by the guest's address; the same bytes lie in a file. */
+/* Translations, found by the guest's address; the same bytes lie in a file. */
 #ifndef XPUPROF_SHELF_H
 #define XPUPROF_SHELF_H
 
@@ -25,23 +25,32 @@ typedef struct record {
 
 UChar *guest_code(const record *r);
 UChar *host_code(const record *r);
+void record_seal(record *r);
+/* Whoever wrote it: its `size` bytes are a record as it was sealed. */
+Bool record_is_whole(const record *r, SizeT size);
 
-/* Zeros start one; one that was mapped from a file does not grow. */
+typedef struct slot {
+  UInt low;  /* half of the record's address */
+  UInt unit; /* the record's in the heap + 1; 0: the slot is empty */
+} slot;
+
+/* Zeros start one. */
 typedef struct shelf {
   UChar *heap; /* the records */
   SizeT size, heap_room;
-  UInt *table; /* open addressing: the record's unit in the heap + 1, or 0 */
+  slot *table; /* open addressing */
   SizeT table_room;
   UInt n;
 } shelf;
 
-/* NULL: none, or damaged. */
-const record *shelf_find(const shelf *s, Addr address);
+const record *shelf_find(const shelf *s, Addr address); /* or NULL */
 /* A copy of `r`, whose sizes are set; it replaces one of the same address. */
 record *shelf_add(shelf *s, const record *r);
-void record_seal(record *r);
-/* Adds the other's records for which `s` has none of the same address. */
-void shelf_add_all(shelf *s, const shelf *other);
-void shelf_free(shelf *s);
+/* Only in the table: `r` is, or will be, at `at` in the heap. */
+void shelf_enter(shelf *s, const record *r, SizeT at);
+/* The record at `*at` of the heap, replaced or not, in the order in which they were added. NULL:
+ * there are no more. */
+const record *shelf_next(const shelf *s, SizeT *at);
+SizeT record_size(const record *r); /* with all that follows it */
 
 #endif

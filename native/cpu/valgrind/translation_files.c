@@ -24,13 +24,6 @@ enum { MAX_FILE = 256 << 20, MAX_FRESH = 96 << 20 }; /* bytes; new ones of all i
 /* Writing must be worth it: this many new translations in all, in the file, and of the file. */
 enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
 
-typedef struct head {
-  HChar magic[8];
-  ULong table_room, size; /* the table and the heap follow */
-} head;
-
-static const HChar MAGIC[8] = "xpuvex1";
-
 static store *stores; /* by image, twice */
 static SizeT stores_room;
 static UInt inherited; /* fresh translations that a forked child has from its parent */
@@ -86,40 +79,8 @@ void sandbox_watch(UInt call, const UWord *arguments) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-extern SysRes VG_(am_mmap_anon_float_valgrind)(SizeT);
-
 static Bool is_own_file(const struct vg_stat *file) {
   return VKI_S_ISREG(file->mode) && file->uid == (UInt)VG_(geteuid)() && !(file->mode & 022);
-}
-
-static Bool fits(const head *h, SizeT size) {
-  return size >= sizeof *h && VG_(memcmp)(h->magic, MAGIC, sizeof MAGIC) == 0 && h->table_room &&
-         !(h->table_room & (h->table_room - 1)) && h->table_room <= size / sizeof(UInt) &&
-         h->table_room * sizeof(UInt) <= size - sizeof *h &&
-         h->size == size - sizeof *h - h->table_room * sizeof(UInt);
-}
-
-static Bool read_all(Int fd, UChar *to, SizeT size) {
-  for (Int got; size; to += got, size -= (SizeT)got) {
-    got = VG_(read)(fd, to, (Int)size);
-    if (got <= 0) return False;
-  }
-  return True;
-}
-
-/* A copy: a mapping would fault if somebody truncated the file. */
-static void copy(store *s, Int fd, SizeT size) {
-  SysRes place = VG_(am_mmap_anon_float_valgrind)(size);
-  if (sr_isError(place)) return;
-  head *h = (head *)sr_Res(place);
-  if (!read_all(fd, (UChar *)h, size) || !fits(h, size)) {
-    VG_(am_munmap_valgrind)((Addr)h, size);
-    return;
-  }
-  s->kept.table = (UInt *)(h + 1);
-  s->kept.table_room = h->table_room;
-  s->kept.heap = (UChar *)(s->kept.table + h->table_room);
-  s->kept.size = h->size;
 }
 
 static void read_file(store *s) {
@@ -132,7 +93,7 @@ static void read_file(store *s) {
   Int fd = VG_(fd_open)(path, VKI_O_RDONLY | NO_FOLLOW, 0);
   if (fd < 0) return;
   if (VG_(fstat)(fd, &file) == 0 && is_own_file(&file) && file.size > 0 && file.size <= MAX_FILE) {
-    copy(s, fd, (SizeT)file.size);
+    kept_map(&s->kept, fd, (SizeT)file.size);
     xp_system_call(__NR_utimensat, fd, 0, 0, 0); /* the launcher removes what is not used */
   }
   VG_(close)(fd);
@@ -152,37 +113,83 @@ store *store_at(Addr code, UInt features) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static Bool write_all(Int fd, const void *from, SizeT size) {
-  const UChar *p = from;
-  for (Int wrote; size; p += wrote, size -= (SizeT)wrote) {
-    wrote = VG_(write)(fd, p, (Int)size);
-    if (wrote <= 0) return False;
-  }
-  return True;
-}
+/* A file being written, through a buffer. */
+typedef struct output {
+  Int fd;
+  Bool failed;
+  SizeT size; /* of what has been put, with what is in the buffer */
+  UInt buffered;
+  UChar buffer[64 << 10];
+} output;
+
+static output out;
 
 /* Beyond the limit a write would end the program by a signal. */
-static Bool is_allowed(ULong size) {
+static Bool is_allowed(SizeT size) {
   enum { FSIZE = 1 };
   struct vki_rlimit limit;
   return VG_(getrlimit)(FSIZE, &limit) == 0 && size <= limit.rlim_cur;
 }
 
-static Bool write_shelf(Int fd, const shelf *s) {
-  head h = {.table_room = s->table_room, .size = s->size};
-  VG_(memcpy)(h.magic, MAGIC, sizeof MAGIC);
-  return is_allowed(sizeof h + h.table_room * sizeof *s->table + h.size) &&
-         write_all(fd, &h, sizeof h) && write_all(fd, s->table, s->table_room * sizeof *s->table) &&
-         write_all(fd, s->heap, s->size);
+static void flush(void) {
+  out.failed = out.failed || !is_allowed(out.size);
+  const UChar *p = out.buffer;
+  for (Int wrote; !out.failed && out.buffered; p += wrote, out.buffered -= (UInt)wrote) {
+    wrote = VG_(write)(out.fd, p, (Int)out.buffered);
+    if (wrote <= 0) out.failed = True;
+  }
 }
 
-static Bool write_store(Int fd, const store *s) {
-  shelf all = {0};
-  shelf_add_all(&all, &s->fresh);
-  if (s->kept.size + s->fresh.size <= MAX_FILE) shelf_add_all(&all, &s->kept);
-  Bool written = write_shelf(fd, &all);
-  shelf_free(&all);
-  return written;
+static void put(const void *from, SizeT size) {
+  for (const UChar *p = from; size && !out.failed;) {
+    SizeT n = VG_MIN(size, sizeof out.buffer - out.buffered);
+    VG_(memcpy)(out.buffer + out.buffered, p, n);
+    out.buffered += (UInt)n;
+    out.size += n;
+    p += n;
+    size -= n;
+    if (out.buffered == sizeof out.buffer) flush();
+  }
+}
+
+static void put_head(const shelf *table) {
+  kept_head h = {.size = table->size, .table_room = table->table_room};
+  VG_(memcpy)(h.magic, KEPT_MAGIC, sizeof h.magic);
+  put(&h, sizeof h);
+}
+
+static void put_record(shelf *table, const record *r) {
+  put(r, record_size(r));
+  shelf_enter(table, r, table->size);
+  table->size += record_size(r);
+}
+
+/* In the order in which programs executed them, so that what one uses lies together. */
+static void put_records(shelf *table, store *s) {
+  const record *r;
+  SizeT at = 0;
+  while ((r = shelf_next(&s->fresh, &at)))
+    if (shelf_find(&s->fresh, r->address) == r) put_record(table, r);
+  if (s->kept.shelf.size + s->fresh.size > MAX_FILE) return;
+  at = 0;
+  while ((r = kept_next(&s->kept, &at)))
+    if (!shelf_find(&s->fresh, r->address)) put_record(table, r);
+}
+
+static Bool write_store(Int fd, store *s) {
+  shelf table = {0}; /* of the file */
+  out.fd = fd;
+  out.size = out.buffered = 0;
+  out.failed = False;
+  put_head(&table);
+  put_records(&table, s);
+  put(table.table, table.table_room * sizeof *table.table);
+  flush();
+  VG_(lseek)(fd, 0, VKI_SEEK_SET);
+  put_head(&table);
+  flush();
+  VG_(free)(table.table);
+  return !out.failed;
 }
 
 static Bool is_stale(const HChar *path) {
@@ -208,7 +215,7 @@ static Bool is_as_read(const HChar *path, const store *s) {
   return sr_isError(VG_(stat)(path, &file)) ? !s->inode : file.ino == s->inode;
 }
 
-static void save(const store *s) {
+static void save(store *s) {
   HChar path[MAX_PATH], made[MAX_PATH + 8];
   name_file(path, s);
   VG_(snprintf)(made, sizeof made, "%s.new", path);
@@ -238,7 +245,7 @@ void stores_save(void) {
   if (xp_system_call(__NR_mkdir, (Word)folder, OWN_FOLDER, 0, 0) == 0)
     xp_system_call(__NR_chmod, (Word)folder, OWN_FOLDER, 0, 0);
   for (SizeT i = 0; i < stores_room; i++) {
-    const store *s = &stores[i];
-    if (s->fresh.n >= FRESH_IN_FILE && s->fresh.size >= s->kept.size / FRESH_SHARE) save(s);
+    store *s = &stores[i];
+    if (s->fresh.n >= FRESH_IN_FILE && s->fresh.size >= s->kept.shelf.size / FRESH_SHARE) save(s);
   }
 }

@@ -56,9 +56,9 @@ static Bool use(const record *r, VexTranslateArgs *args) {
   return True;
 }
 
-static Bool use_kept(const store *s, VexTranslateArgs *args, VexTranslateResult *result) {
+static Bool use_kept(store *s, VexTranslateArgs *args, VexTranslateResult *result) {
   const record *r = shelf_find(&s->fresh, args->guest_bytes_addr);
-  if (!r) r = shelf_find(&s->kept, args->guest_bytes_addr);
+  if (!r) r = kept_find(&s->kept, args->guest_bytes_addr);
   if (!r || !use(r, args)) return False;
   *result = (VexTranslateResult){
       .status = VexTransOK, .offs_profInc = -1, .n_guest_instrs = r->instructions};

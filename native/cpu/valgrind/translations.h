@@ -5,7 +5,7 @@
 #ifndef XPUPROF_TRANSLATIONS_H
 #define XPUPROF_TRANSLATIONS_H
 
-#include "shelf.h"
+#include "kept.h"
 
 /* Where a thread's counters lie, seen from the address in its shadow word. With it each
  * displacement takes four bytes, and is hardly ever another number of the same code. */
@@ -29,7 +29,8 @@ Bool sandbox_is_on(void);
 typedef struct store {
   Bool tried;  /* to read its file */
   ULong inode; /* of that file; 0: there was none */
-  shelf kept, fresh;
+  kept kept;
+  shelf fresh;
 } store;
 
 /* Where translations of the code are kept; NULL: they are not. `features`: of the processor. */
