@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compile import compile_files
+from tests.support.compile import compile_files, compile_text
 from tests.support.cpu_programs import Profile, execution, profile
 from tests.support.paths import NATIVE_TESTS
 from tests.support.probes import needs_valgrind
@@ -57,8 +57,7 @@ def shy(folder: Path, functions: int) -> Path:
     """A program that prints its largest resident set (KB), before which it calls these functions if
     it is told to."""
     write_functions(folder, 3, functions)
-    source = folder / "shy.c"
-    source.write_text("""#include <stdio.h>
+    source = """#include <stdio.h>
 #include "many.h"
 int main(int argc, char **argv) {
   char line[256];
@@ -68,8 +67,8 @@ int main(int argc, char **argv) {
   while (fgets(line, sizeof line, status)) sscanf(line, "VmHWM: %ld", &most);
   printf("%ld", most);
 }
-""")
-    return compile_files([source], folder / "shy", "-O1")
+"""
+    return compile_text(source, folder / "shy")
 
 
 def result(factor: int) -> str:
@@ -138,6 +137,42 @@ def test_memory_holds_what_is_used(tmp_path: Path, cache: Path) -> None:
     size = max(file.stat().st_size for file in cache.glob("*/*"))
     assert size > 3_000_000
     assert resident[2] - resident[0] < size / 4
+
+
+def library(folder: Path, name: str, size: int) -> Path:
+    """One that takes `size` bytes of addresses, and defines `name`."""
+    source = (
+        f"static char much[{size}]; char *{name}(void); char *{name}(void) {{ return much; }}\n"
+    )
+    return compile_text(source, folder / f"lib{name}.so", "-shared", "-fPIC")
+
+
+def test_large_libraries_have_one_place(tmp_path: Path, cache: Path) -> None:
+    """GIVEN libraries as large as LLVM and libclang, alone or after a hundred small
+    ones THEN they lie at the same addresses."""
+    source = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  Dl_info found;
+  for (int i = 1; i < argc; i++) {
+    void *library = dlopen(argv[i], RTLD_NOW);
+    void *symbol = library ? dlsym(library, i + 1 < argc ? "middle" : "large") : NULL;
+    if (symbol && dladdr(symbol, &found)) printf("%p ", found.dli_fbase);
+  }
+}
+"""
+    loads = compile_text(source, tmp_path / "loads")
+    large = [library(tmp_path, "middle", 60 << 20), library(tmp_path, "large", 117 << 20)]
+    small = []
+    content = library(tmp_path, "small", 1 << 16).read_bytes()
+    for n in range(100):
+        small.append(tmp_path / f"small{n}.so")
+        small[n].write_bytes(content[:9] + bytes([n]) + content[10:])  # unused bytes of the head
+    alone = profile(Valgrind(), [loads, *large], tmp_path / "alone").process.stdout
+    after = profile(Valgrind(), [loads, *small, *large], tmp_path / "after").process.stdout
+    assert len(alone.split()) == 2
+    assert after == alone
 
 
 def test_changed_code_is_translated_anew(tmp_path: Path, cache: Path) -> None:

@@ -14,10 +14,21 @@
 #include "tool.h"
 #include "translations.h"
 
-/* Below 2 GiB, whose addresses VEX's code holds in fewer bytes; above the tool's own, where
- * programs ask for fixed addresses less often than below. */
-static const Addr LOWEST = 0x5a000000, END = 0x7fff0000;
-enum { PAGE = 4096, STEP = 1 << 16, TRIES = 8, MAP_32BIT = 0x40 };
+/* Libraries of a size have a region of their own, so that a hundred small ones leave room for
+ * LLVM. All regions lie below 2 GiB, whose addresses VEX's code holds in fewer bytes, and above the
+ * tool's own, where programs ask for fixed addresses less often than below. */
+typedef struct region {
+  SizeT largest; /* library */
+  Addr start, end;
+} region;
+
+static const SizeT MB = 1 << 20;
+static const region REGIONS[] = {{4 * MB, 0x5a000000, 0x62000000},
+                                 {32 * MB, 0x62000000, 0x6d000000},
+                                 {303 * MB, 0x6d000000, 0x7fff0000}};
+/* Of what is larger, or found its own region full; not of small ones. */
+static const region SPARE = {896 * MB, 0x20000000, 0x58000000};
+enum { PAGE = 4096, STEP = 1 << 16, MAP_32BIT = 0x40 };
 
 /* Declared in Valgrind's core. */
 typedef struct map_request {
@@ -40,22 +51,45 @@ static Bool is_regular(Int fd) {
   return VG_(fstat)(fd, &file) == 0 && VKI_S_ISREG(file.mode);
 }
 
+/* One of the places that the hash tells, or 0. Large libraries leave large gaps. */
+static Addr place_by_hash(const region *r, SizeT size, ULong hash) {
+  enum { TRIES = 8 };
+  SizeT step = STEP;
+  while (step < size / 8) step *= 2;
+  const SizeT places = (r->end - r->start - size) / step;
+  for (UInt i = 0; places && i < TRIES; i++, hash *= 0x9e3779b97f4a7c15ull) {
+    Addr start = r->start + (Addr)(hash >> 20) % places * step;
+    if (is_free(start, size)) return start;
+  }
+  return 0;
+}
+
+static Addr first_place(const region *r, SizeT size) {
+  for (Addr start = r->start; start + size <= r->end; start += MB)
+    if (is_free(start, size)) return start;
+  return 0;
+}
+
+static Addr place_of(SizeT size, ULong hash) {
+  const region *r = REGIONS;
+  while (size > r->largest)
+    if (++r == REGIONS + sizeof REGIONS / sizeof *REGIONS) return first_place(&SPARE, size);
+  Addr start = place_by_hash(r, size, hash);
+  if (start || r == REGIONS) return start;
+  start = first_place(r, size);
+  return start ? start : first_place(&SPARE, size);
+}
+
 /* 0: anywhere. */
 static Addr home_of(Int fd, SizeT size) {
   UChar page[PAGE];
   size = VG_PGROUNDUP(size);
-  if (size >= END - LOWEST || !is_regular(fd)) return 0;
+  if (!is_regular(fd)) return 0;
   SysRes got = VG_(pread)(fd, page, PAGE, 0);
   if (sr_isError(got) || sr_Res(got) < sizeof(Elf64_Ehdr) ||
       VG_(memcmp)(page, ELFMAG, SELFMAG) != 0)
     return 0;
-  const SizeT places = (END - LOWEST - size) / STEP;
-  ULong hash = hash_bytes(page, sr_Res(got), HASH_SEED);
-  for (UInt i = 0; places && i < TRIES; i++, hash *= 0x9e3779b97f4a7c15ull) {
-    Addr start = LOWEST + (Addr)(hash >> 20) % places * STEP;
-    if (is_free(start, size)) return start;
-  }
-  return 0;
+  return place_of(size, hash_bytes(page, sr_Res(got), HASH_SEED));
 }
 
 /* The dynamic loader first maps a library as a whole, from its start and anywhere. */
