@@ -92,11 +92,24 @@ void translation_counts(UInt block, Bool marks, Addr start, UInt bytes, UInt ins
       (counted_block){.bytes = (UShort)bytes, .instructions = (UShort)instructions};
 }
 
-/* The next number in the code, from `*at` on, that may be a displacement of ours. */
+static UInt expected(UInt i, Bool mark) {
+  UInt id = now.counted[i].id;
+  return mark ? mark_displacement(id) : counter_displacement(id);
+}
+
+static Bool is_expected(UInt number) {
+  for (UInt i = 0; i < now.n; i++)
+    if (number == expected(i, False) || number == expected(i, True)) return True;
+  return False;
+}
+
+/* The next displacement of these blocks in the code, from `*at` on; numbers that are none do not
+ * count, addresses of the tool's among them. */
 static Bool next_displacement(const VexTranslateArgs *args, UInt *at, UInt *found) {
   for (; *at + sizeof *found <= (UInt)*args->host_bytes_used; ++*at) {
     VG_(memcpy)(found, args->host_bytes + *at, sizeof *found);
-    if (*found >= counter_displacement(0) && *found <= mark_displacement(MAX_BLOCKS)) return True;
+    if (*found >= COUNTERS_AT && *found <= mark_displacement(MAX_BLOCKS) && is_expected(*found))
+      return True;
   }
   return False;
 }
@@ -110,16 +123,15 @@ static Bool take_displacement(const VexTranslateArgs *args, UInt *at, UInt wante
   return True;
 }
 
-/* The displacements are those of the blocks, in their order, and there are no others. */
+/* They occur in the blocks' order, and once: a constant of the program may be the same number. */
 static Bool find_positions(const VexTranslateArgs *args) {
   UInt at = 0, found;
   for (UInt i = 0; i < now.n; i++) {
-    UInt id = now.counted[i].id;
     counted_block *c = &now.counted[i].block;
     c->start = (UShort)(now.counted[i].start - args->guest_bytes_addr);
-    if (!take_displacement(args, &at, counter_displacement(id), &c->counter_position) ||
+    if (!take_displacement(args, &at, expected(i, False), &c->counter_position) ||
         (now.counted[i].marks &&
-         !take_displacement(args, &at, mark_displacement(id), &c->mark_position)))
+         !take_displacement(args, &at, expected(i, True), &c->mark_position)))
       return False;
   }
   return !next_displacement(args, &at, &found);
