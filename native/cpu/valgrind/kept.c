@@ -24,12 +24,22 @@ static union {
   UChar bytes[MAX_RECORD];
 } copy;
 
+/* A record is used once, so that what has been read need not stay in memory. */
+static void release(kept *k, SizeT taken) {
+  enum { DONT_NEED = 4, ENOUGH = 1 << 20 };
+  k->taken += taken;
+  if (k->taken < ENOUGH) return;
+  k->taken = 0;
+  xp_system_call(__NR_madvise, (Word)k->file, (Word)k->file_size, DONT_NEED, 0);
+}
+
 /* Others may write to the file meanwhile: only the copy is checked. */
-static Bool take(const kept *k, const record *r) {
+static Bool take(kept *k, const record *r) {
   if (!r) return False;
   SizeT size = record_size(r), rest = (SizeT)(k->shelf.heap + k->shelf.size - (const UChar *)r);
   if (size < sizeof *r || size > sizeof copy || size > rest) return False;
   VG_(memcpy)(&copy, r, size);
+  release(k, size);
   return record_is_whole(&copy.record, size);
 }
 
@@ -73,20 +83,10 @@ static Bool find(kept *k, SizeT *address) { return take(k, shelf_find(&k->shelf,
 
 const record *kept_find(kept *k, Addr address) { return guarded(k, find, &address); }
 
-/* What has been read on the way from `from` to `to` need not stay in memory. */
-static void release(const kept *k, SizeT from, SizeT to) {
-  enum { DONT_NEED = 4, STRIDE = 1 << 20 };
-  Addr heap = (Addr)k->shelf.heap, end = VG_ROUNDDN(heap + to, STRIDE);
-  Addr start = VG_MAX(VG_ROUNDDN(heap + from, STRIDE), (Addr)k->file);
-  if (start < end) xp_system_call(__NR_madvise, (Word)start, (Word)(end - start), DONT_NEED, 0);
-}
-
 static Bool next(kept *k, SizeT *at) {
-  SizeT from = *at;
   const record *r;
   while ((r = shelf_next(&k->shelf, at)))
     if (take(k, r) && shelf_find(&k->shelf, copy.record.address) == r) break;
-  release(k, from, *at);
   return r != NULL;
 }
 
