@@ -22,6 +22,7 @@ import pytest
 from tests.support.compile import compile_files, opencl_program
 from tests.support.layered import Ran, environment, layered, natively, run, warp_atomics
 from tests.support.paths import OPENCL_PROGRAMS
+from tests.support.run import output
 from xpuprof.engines.base import Mode, Timer
 from xpuprof.engines.gpu.opencl import LAYER
 from xpuprof.engines.native import native_file
@@ -596,3 +597,21 @@ def test_a_program_with_a_loader_of_its_own(tmp_path: Path, mode: Mode) -> None:
     assert slices["builds"].tolist() == [1, 0, 0, 1, 0, 0, 0]
     assert slices["to_host"].tolist() == [0] * 6 + [1024]
     assert slices["to_device"].sum() == 0
+
+
+@pytest.mark.parametrize("mode", ["profile", "time"])
+@pytest.mark.parametrize("drivers", ["named", "found by the loader"])
+def test_a_program_with_two_loaders(tmp_path: Path, mode: Mode, drivers: str) -> None:
+    """GIVEN objects of one loader that reach another, before and after that one has been asked for
+    platforms THEN each launch and build is seen once, in order, and the program is told the same;
+    also where the loader has a driver that no .icd file of the machine names."""
+    program = opencl_program("opencl_two_loaders", tmp_path / "bin", "-ldl")
+    (linked,) = re.findall(r"libOpenCL\S* => (\S+)", output(["ldd", program]))
+    other = shutil.copy(linked, tmp_path / "libOpenCL-0123abcd.so.1.0.0")
+    extra = {} if drivers == "named" else {"XPUPROF_OPENCL_DRIVERS": ""}
+    ran = layered([program, other], tmp_path / "p", mode, extra=extra)
+    same(natively([program, other]), ran)
+    launches = ran.process.launches
+    assert launches["gx"].tolist() == [64 * n for n in range(1, 7)]
+    assert mode == "time" or launches["instrumented"].all()
+    assert ran.process.slices["builds"].tolist() == [1, 0, 1, 0, 0, 0, 0]

@@ -101,7 +101,8 @@ static cl_int run(cl_command_queue on, cl_kernel kernel, cl_uint n, const size_t
   return clEnqueueNDRangeKernel(on, kernel, n, NULL, global, local, 0, NULL, NULL);
 }
 
-static cl_int run_1d(cl_command_queue on, cl_kernel kernel, size_t global, size_t local) {
+__attribute__((unused)) static cl_int run_1d(cl_command_queue on, cl_kernel kernel, size_t global,
+                                             size_t local) {
   return run(on, kernel, 1, &global, local ? &local : NULL);
 }
 
@@ -110,7 +111,8 @@ struct one_case {
   void (*run)(void);
 };
 
-static int run_case(const struct one_case *cases, size_t n, int argc, char **argv) {
+__attribute__((unused)) static int run_case(const struct one_case *cases, size_t n, int argc,
+                                            char **argv) {
   for (size_t i = 0; argc > 1 && i < n; i++)
     if (strcmp(argv[1], cases[i].name) == 0) {
       set_up();

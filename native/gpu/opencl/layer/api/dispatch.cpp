@@ -3,7 +3,6 @@
 #include <CL/cl_layer.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "api/layer.hpp"
 #include "launches/launches.hpp"
@@ -13,39 +12,34 @@ namespace layer {
 
 cl_icd_dispatch next;
 
-static cl_icd_dispatch table;
+cl_icd_dispatch table;
 
-const cl_icd_dispatch &begin() {
-  table = next;
+void begin() {
+  cl_icd_dispatch made{};  // other threads may use the one that exists
 #define ENTRY(name) \
-  if (next.name) table.name = Through<&cl_icd_dispatch::name>::call;
+  if (next.name) made.name = Through<&cl_icd_dispatch::name>::call;
 #include "api/entries.def"
 #undef ENTRY
-  override_objects(&table);
-  override_programs(&table);
-  override_kernels(&table);
-  override_launches(&table);
-  override_transfers(&table);
-  override_callbacks(&table);
-  override_extensions(&table);
-  override_allocations(&table);
+  override_platforms(&made);
+  override_objects(&made);
+  override_programs(&made);
+  override_kernels(&made);
+  override_launches(&made);
+  override_transfers(&made);
+  override_callbacks(&made);
+  override_extensions(&made);
+  override_allocations(&made);
+  table = made;
   register_forks();
-  return table;
 }
 
 static cl_int init(cl_uint entries, const cl_icd_dispatch *target, cl_uint *entries_ret,
                    const cl_icd_dispatch **table_ret) {
   if (!target || !entries_ret || !table_ret) return CL_INVALID_VALUE;
   constexpr cl_uint known = sizeof(cl_icd_dispatch) / sizeof(void *);
-  read_settings();
   *entries_ret = std::min(entries, known);
-  if (settings.mode == Mode::inert) {
-    *table_ret = target;
-    return CL_SUCCESS;
-  }
-  leave_drivers();
-  std::memcpy(&next, target, *entries_ret * sizeof(void *));
-  *table_ret = &begin();
+  *table_ret = target;
+  quietly([&] { *table_ret = for_loader(target, *entries_ret * sizeof(void *)); });
   return CL_SUCCESS;
 }
 

@@ -20,7 +20,8 @@
 
 namespace layer {
 
-extern cl_icd_dispatch next;  // the table below ours: the next layer's or the driver's
+extern cl_icd_dispatch next;   // below ours: each entry calls the driver of its object
+extern cl_icd_dispatch table;  // ours
 
 // Brackets every call into the device runtime.
 struct Api {
@@ -124,13 +125,14 @@ void put(cl_icd_dispatch *table, Function *ours) {
 }
 
 // Makes our table over `next`; once `next` is set.
-const cl_icd_dispatch &begin();
-// Gives the drivers their own tables back (forwarding.cpp).
-void leave_drivers();
+void begin();
+// The entries for a loader with layers, whose own are `target` (forwarding.cpp).
+const cl_icd_dispatch *for_loader(const cl_icd_dispatch *target, size_t size);
 // The entries of an object's driver itself, wherever ours are.
 const cl_icd_dispatch &driver_of(const void *object);
 
 // Each part replaces the plain entries with its own.
+void override_platforms(cl_icd_dispatch *table);
 void override_objects(cl_icd_dispatch *table);
 void override_programs(cl_icd_dispatch *table);
 void override_kernels(cl_icd_dispatch *table);
