@@ -28,6 +28,7 @@ from tests.support.long_runs import write_long_run, write_long_selection
 from tests.support.paths import ROOT
 from tests.support.run import last_json, run, xpuprof, xpuprof_line, xpuprof_text
 from xpuprof.cli import ends
+from xpuprof.engines.gpu.opencl import drivers
 from xpuprof.engines.native import native_file
 from xpuprof.launch.execute import RUNTIME
 from xpuprof.trace.check import check_run
@@ -354,6 +355,30 @@ def test_a_process_that_lost_our_library_is_reported(tmp_path: Path) -> None:
         else:
             assert kept["status"] == "partial"
             assert "(clears) used OpenCL without xpuprof's library" in str(kept["reason"])
+
+
+CALLS_A_DRIVER = """
+#include <dlfcn.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  if (argc < 2 || !dlopen(argv[1], RTLD_NOW)) return 4;
+  usleep(500000);
+  return 3;
+}"""
+
+
+@pytest.mark.opencl
+def test_a_driver_without_a_loader_is_reported(tmp_path: Path) -> None:
+    """GIVEN a program that loads an OpenCL driver itself THEN the run is partial and names it."""
+    driver = next(iter(drivers(os.environ)), None)
+    if not driver:
+        pytest.skip("no driver is named in an .icd file")
+    program = compile_text(CALLS_A_DRIVER, tmp_path / "direct", "-ldl")
+    done = xpuprof("profile", "-q", "--cpu", "none", "-o", tmp_path / "run", "--", program, driver)
+    assert done.returncode == 3, done.stderr
+    kept = manifest(tmp_path / "run")
+    assert kept["status"] == "partial"
+    assert f"called the OpenCL driver {Path(driver).name} itself" in str(kept["reason"])
 
 
 # ---- one folder, two runs ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_a_signal_just_after_the_start_prints_nothing(
     monkeypatch.setattr(threading, "excepthook", raised.append)
     with (
         pytest.raises(KeyboardInterrupt),
-        unseen.unseen(Footprint("opencl", (str(tmp_path),), (), "library", tmp_path)),
+        unseen.unseen(Footprint("opencl", (str(tmp_path),), "", (), "library", tmp_path)),
     ):
         pass
     left.set()

@@ -110,10 +110,12 @@ class Footprint:
 
     runtime: str
     """The runtime's name in a sentence."""
-    folders: tuple[str, ...]
-    """Every user of the runtime opens a file in one of these."""
-    images: tuple[str, ...]
-    """Parts of the paths of its libraries."""
+    opened: tuple[str, ...]
+    """Every user of the runtime opens one of these files, or a file in one of these folders."""
+    loader: str
+    """Part of the path of the library by which programs should use it."""
+    drivers: tuple[str, ...]
+    """Names of the libraries that this one loads."""
     library: str
     """Our library that then has to be there."""
     helper: Path

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of the program that use the device runtime without our library: their environment was
-cleared, or their loader takes no layers. Their launches cannot be seen, which has to be said.
+cleared, their loader takes no layers, or they call a driver without a loader. Their launches cannot
+be seen, which has to be said.
 
-Whoever uses the runtime opens its configuration first. That wakes us, and the images of the
-program's processes tell the rest; there is no polling while no process loads the runtime.
+Whoever uses the runtime opens its configuration or a driver first. That wakes us, and the images of
+the program's processes tell the rest; there is no polling while no process loads the runtime.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import os
 import select
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from xpuprof.engines.base import Footprint
 from xpuprof.launch.streams import in_thread
+from xpuprof.trace.records import STREAM_FILES
 
 PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 """Between two looks at a process that has the runtime, but not yet our library; it doubles."""
@@ -28,6 +31,13 @@ asked for it from the start."""
 _IN_OPEN, _IN_CLOEXEC = 0x20, 0o2000000
 
 
+@dataclass(frozen=True)
+class _Missed:
+    name: str
+    driver: str
+    """The driver that it uses without a loader, if so."""
+
+
 class Unseen:
     """Watches from a thread of its own, while the program runs."""
 
@@ -35,18 +45,27 @@ class Unseen:
         self._footprint = footprint
         self._helper = str(footprint.helper.resolve())
         self._first: dict[int, float] = {}
-        self._missed: dict[int, str] = {}
+        self._missed: dict[int, _Missed] = {}
+        self._settled: set[int] = set()
 
     def sentences(self, execution: Path) -> list[str]:
         """A sentence for each process that left no record. Call it after the program has ended."""
-        recorded = {entry.name.rpartition("-")[2] for entry in execution.iterdir()}
-        used = f"used {self._footprint.runtime} without xpuprof's library"
-        return [
-            f"process {pid} ({name}) {used} (was its environment cleared?); its launches are not "
-            "recorded"
-            for pid, name in sorted(self._missed.items())
-            if str(pid) not in recorded
-        ]
+        recorded = {folder.name.rpartition("-")[2]: folder for folder in execution.iterdir()}
+        runtime, loader = self._footprint.runtime, self._footprint.loader
+        found = []
+        for pid, missed in sorted(self._missed.items()):
+            folder = recorded.get(str(pid))
+            # A CPU engine records the process without our library, too; that may yet have come.
+            if folder and (not missed.driver or (folder / STREAM_FILES[0]).exists()):
+                continue
+            how = (
+                f"called the {runtime} driver {missed.driver} itself, past the loader that is "
+                f"watched; link it with {loader.strip('/')}.so"
+                if missed.driver
+                else f"used {runtime} without xpuprof's library (was its environment cleared?)"
+            )
+            found.append(f"process {pid} ({missed.name}) {how}; its launches are not recorded")
+        return found
 
     def look(self) -> bool:
         """Looks at the processes once; whether one has to be looked at again."""
@@ -54,23 +73,30 @@ class Unseen:
         for pid in _descendants():
             with suppress(OSError):  # gone, or another user's
                 ours = os.readlink(f"/proc/{pid}/exe") == self._helper
-                waiting |= not ours and pid not in self._missed and self._waits_for_us(pid)
+                waiting |= not ours and pid not in self._settled and self._waits_for_us(pid)
         return waiting
 
     def _waits_for_us(self, pid: int) -> bool:
         """Whether the process has the runtime, and may still load our library."""
         images = _read(pid, "maps")
-        if self._footprint.library in images or not any(
-            image in images for image in self._footprint.images
-        ):
+        loader = self._footprint.loader in images
+        driver = next((name for name in self._footprint.drivers if name in images), "")
+        if self._footprint.library in images:
+            self._missed.pop(pid, None)
+            return False
+        if not (loader or driver):
             return False
         name, _, fields = _read(pid, "stat").partition("(")[2].rpartition(")")
         used = sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
         asked = self._footprint.library in _read(pid, "environ")
-        if asked and used - self._first.setdefault(pid, used) < ENOUGH_S:
-            return True
-        self._missed[pid] = name
-        return False
+        waits = asked and used - self._first.setdefault(pid, used) < ENOUGH_S
+        alone = driver if asked and not loader else ""
+        # A program that calls a driver itself may end before we can be sure.
+        if alone or not waits:
+            self._missed[pid] = _Missed(name, alone)
+        if not waits:
+            self._settled.add(pid)
+        return waits
 
 
 @contextmanager
@@ -87,7 +113,7 @@ def unseen(footprint: Footprint | None) -> Iterator[Unseen | None]:
 def _start(footprint: Footprint, stack: ExitStack) -> Unseen:
     """Starts the thread; `stack` ends it."""
     found = Unseen(footprint)
-    descriptor = _watch(footprint.folders)
+    descriptor = _watch(footprint.opened)
     stack.callback(os.close, descriptor)
     stop_read, stop_write = os.pipe()
     stack.callback(os.close, stop_read)
@@ -97,16 +123,17 @@ def _start(footprint: Footprint, stack: ExitStack) -> Unseen:
     return found
 
 
-def _watch(folders: tuple[str, ...]) -> int:
-    """A descriptor that becomes readable when a file of these folders is opened."""
+def _watch(opened: tuple[str, ...]) -> int:
+    """A descriptor that becomes readable when one of these files, or a file of these folders, is
+    opened."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = int(libc.inotify_init1(_IN_CLOEXEC))
-    watched = [libc.inotify_add_watch(descriptor, os.fsencode(f), _IN_OPEN) >= 0 for f in folders]
+    watched = [libc.inotify_add_watch(descriptor, os.fsencode(f), _IN_OPEN) >= 0 for f in opened]
     if any(watched):
         return descriptor
     if descriptor >= 0:
         os.close(descriptor)
-    raise OSError(ctypes.get_errno(), "no folder can be watched")
+    raise OSError(ctypes.get_errno(), "nothing can be watched")
 
 
 def _loop(found: Unseen, descriptor: int, stop: int) -> None:

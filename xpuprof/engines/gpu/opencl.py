@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -142,6 +143,16 @@ def drivers(environment: Mapping[str, str]) -> list[str]:
     return [name.strip() for name in found if name.strip()]
 
 
+def _library_file(name: str) -> str | None:
+    """The path of a driver that an .icd file may name without its folder."""
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    given = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    system = [f"{root}/{part}" for root in ("/lib", "/usr/lib") for part in (multiarch, "")]
+    folders = [""] if "/" in name else [*given, *system, "/lib64", "/usr/lib64"]
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
 def _listed(environment: Mapping[str, str], variable: str) -> list[str]:
     """The libraries that a variable lists, without our layer, which an xpuprof around us adds: as a
     driver it would look for itself without end."""
@@ -250,10 +261,13 @@ class OpenCl(GpuEngine):
         }
 
     def footprint(self) -> Footprint | None:
-        """The loader, and the drivers named in /etc/OpenCL/vendors, which every loader reads."""
-        files = (os.path.basename(name) for name in drivers({}))
-        images = ("/libOpenCL.so", *files)
-        return Footprint("OpenCL", (VENDORS,), images, LAYER, native_file(BUILDER))
+        """Every loader reads /etc/OpenCL/vendors; a program may load a driver itself."""
+        named = [*drivers({}), *drivers(os.environ)]
+        if _runtime() == "intel":
+            named.append(str(_intel_runtime()))
+        opened = (VENDORS, *filter(None, map(_library_file, named)))
+        files = tuple(dict.fromkeys(map(os.path.basename, named)))
+        return Footprint("OpenCL", opened, "/libOpenCL", files, LAYER, native_file(BUILDER))
 
     def start_services(
         self, mode: Mode, execution_dir: Path, options: GpuOptions
