@@ -112,7 +112,8 @@ static const char *reason_of(int error) {
     case EDQUOT:
       return "the disk of the run directory is full, or the run has ended";
     case EEXIST:
-      return "it executed another program, and the trace of the one before is kept";
+      return "it executed another program or loaded our library twice (dlmopen), and the first "
+             "trace is kept";
     case EMFILE:
     case ENFILE:
       return "the process has no descriptor left to open its trace with";

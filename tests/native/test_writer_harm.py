@@ -79,7 +79,8 @@ LOST = {
     "before-setuid": "the process may not write into the run directory",
     "before-file-size": LIMIT,
     "before-half-size": LIMIT,
-    "exec": "it executed another program, and the trace of the one before is kept",
+    "exec": "it executed another program or loaded our library twice (dlmopen), and the first "
+    "trace is kept",
     "full": FULL,
     "full-old-kernel": FULL,
 }
