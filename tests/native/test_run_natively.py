@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compile import opencl_program
+from tests.support.compile import compile_text, opencl_program
 from tests.support.cpu_programs import Profile, build, every_engine, profile
 from tests.support.probes import needs_dynamorio, require_opencl
 from tests.support.run import run_text, xpuprof_text
 from xpuprof.engines.base import CpuEngine
-from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu import dynamorio
+from xpuprof.engines.cpu.dynamorio import DynamoRio, has_room_for_heap, repeatable_addresses
 
 CASES = (
     *("threads", "translated", "translated-for-good", "heap", "library", "child", "handled"),
@@ -39,6 +40,43 @@ def test_as_natively(tmp_path: Path, engine: CpuEngine, case: str) -> None:
     assert (done.stdout, done.returncode) == (native.stdout, native.returncode)
     assert done.stderr == native.stderr
     assert time.monotonic() - begun < 50
+
+
+def require_room_for_heap() -> None:
+    if not has_room_for_heap(repeatable_addresses()):
+        pytest.skip("the kernel leaves the heap of a program under DynamoRIO no room")
+
+
+@needs_dynamorio
+def test_heap_is_the_native_one(tmp_path: Path) -> None:
+    """GIVEN native code that allocates THEN the program's memory lies in one piece, since a program
+    may read beyond its own."""
+    require_room_for_heap()
+    program = build("cpu_natively")
+    native = run_text([program, "one-heap"])
+    assert native.stdout == "0 outside\n"
+    done = profile(DynamoRio(), [program, "one-heap"], tmp_path / "p").process
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode)
+
+
+@needs_dynamorio
+def test_heap_begins_at_a_page(tmp_path: Path) -> None:
+    """THEN it does as natively: alignment decides how strings are copied."""
+    text = "int main(void) { return (long)sbrk(0) % sysconf(_SC_PAGESIZE) != 0; }\n"
+    program = compile_text(f"#define _GNU_SOURCE\n#include <unistd.h>\n{text}", tmp_path / "main")
+    assert profile(DynamoRio(), [program], tmp_path / "p").process.returncode == 0
+
+
+@needs_dynamorio
+@pytest.mark.parametrize("case", ["heap", "library", "threads"])
+def test_emulated_heap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """GIVEN a kernel that leaves the heap no room, so that DynamoRIO emulates it THEN output and
+    exit code are the native ones."""
+    monkeypatch.setattr(dynamorio, "has_room_for_heap", lambda prefix: False)
+    program = build("cpu_natively")
+    native = run_text([program, case])
+    done = profile(DynamoRio(), [program, case], tmp_path / "p").process
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode)
 
 
 @needs_dynamorio

@@ -177,6 +177,7 @@ void boundary_insert(void *drcontext, app_pc start, instrlist_t *code);
 
 /* ---- natively.c: code of the device runtime that runs outside DynamoRIO; without the lock -------
  */
+void natively_init(void);
 void natively_break_at(void *at);                                    /* libc's __curbrk */
 void natively_sets_handler(int number, const void *action);          /* the program does */
 void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */

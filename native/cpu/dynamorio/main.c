@@ -222,6 +222,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   layout_init();
+  natively_init();
   uppers_init();
   window_init();
   if (!mutex || !threads_init()) return; /* the program continues without vectors */

@@ -74,17 +74,34 @@ static void return_to(native_work *work, const void *to) {
 
 /* ---- the heap ---------------------------------------------------------------------------------
  */
-/* DynamoRIO emulates brk(), so native code must not call it. With this end of the heap, libc's
- * sbrk() fails before it asks the kernel, and malloc() maps memory. */
+/* Where our launcher does not tell it otherwise, DynamoRIO emulates brk(), so native code must not
+ * call it. With this end of the heap, libc's sbrk() fails before it asks the kernel, and malloc()
+ * maps memory. */
 static const uint64_t NO_BREAK = (uint64_t)-4096;
 
 static uint64_t *program_break; /* libc's __curbrk */
+static bool break_is_emulated = true;
 static uint64_t kept_break;
 static unsigned running; /* threads in native code */
 
 void natively_break_at(void *at) { program_break = at; }
 
+/* To keep its place free, DynamoRIO moves the kernel's break by a byte. Natively it begins at a
+ * page, and the alignment of memory decides how strings are copied. */
+static void align_break(void) {
+  const uint64_t at = (uint64_t)xp_system_call(SYS_brk, 0, 0, 0, 0);
+  xp_system_call(SYS_brk, (long)(at & -(uint64_t)dr_page_size()), 0, 0, 0);
+}
+
+void natively_init(void) {
+  uint64_t emulates = 0;
+  if (!dr_get_integer_option("emulate_brk", &emulates) || emulates) return;
+  break_is_emulated = false;
+  align_break();
+}
+
 static void hide_break(void) {
+  if (!break_is_emulated) return;
   lock();
   if (!running++) {
     kept_break = *program_break;
@@ -94,6 +111,7 @@ static void hide_break(void) {
 }
 
 static void show_break(void) {
+  if (!break_is_emulated) return;
   lock();
   if (!--running && *program_break == NO_BREAK) *program_break = kept_break;
   unlock();

@@ -134,6 +134,18 @@ static int heap(void) {
   return wrong;
 }
 
+/* What native code allocates lies where it does natively: in one heap. */
+static int one_heap(void) {
+  char *first = malloc(1);
+  natively(allocate_within, (void *)0);
+  allocate_within((void *)1);
+  char *end = sbrk(0);
+  int outside = 0;
+  for (int i = 0; i < PIECES; i++) outside += pieces[i] && (pieces[i] < first || pieces[i] >= end);
+  printf("%d outside\n", outside);
+  return 0;
+}
+
 static void load_within(void *name) {
   double (*call)(double) = (double (*)(double))dlsym(dlopen(name, RTLD_NOW), "cbrt");
   printf("%g\n", call(27));
@@ -328,6 +340,7 @@ int main(int argc, char **argv) {
       {"translated", translated},
       {"translated-for-good", translated_for_good},
       {"heap", heap},
+      {"one-heap", one_heap},
       {"library", library},
       {"child", child},
       {"handled", handled},

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,6 +96,7 @@ class DynamoRio(CpuEngine):
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
+        command += ["-no_emulate_brk"] if has_room_for_heap(prefix) else []
         cold = options.cold_runtime or has_interpreter(program) or has_much_code(program[0])
         command += ["-disable_traces"] if cold else []
         command += ["-c", probe.details["client"]]
@@ -117,6 +119,30 @@ def repeatable_addresses() -> list[str]:
     prefix = [setarch, os.uname().machine, "-R"]
     tried = subprocess.run([*prefix, "true"], capture_output=True)
     return prefix if tried.returncode == 0 else []
+
+
+_HEAP_ROOM = 1 << 40
+
+
+def has_room_for_heap(prefix: Sequence[str]) -> bool:
+    """Whether the kernel has the heap of a process begin far below its stack and libraries, if what
+    it executes is a library, as libdynamorio is. Else the heap could not grow."""
+    import subprocess
+
+    from xpuprof.trace import elf
+
+    loader, cat = elf.dynamic_loader(sys.executable), shutil.which("cat")
+    if not loader or not cat:
+        return False
+    try:
+        read = subprocess.run([*prefix, loader, cat, "/proc/self/stat"], capture_output=True)
+    except OSError:
+        return False
+    fields = read.stdout.rpartition(b")")[2].split()  # from the third, see proc(5)
+    if len(fields) < 45:
+        return False
+    stack, heap = int(fields[25]), int(fields[44])
+    return 0 < heap < stack - _HEAP_ROOM
 
 
 def _leaves_room(program: str) -> bool:
