@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.compile import compile_text, opencl_program
 from tests.support.cpu_programs import Profile, build, every_engine, profile
-from tests.support.probes import needs_dynamorio, require_opencl
+from tests.support.probes import needs_dynamorio, require_intel, require_opencl
 from tests.support.run import run_text, xpuprof_text
 from xpuprof.engines.base import CpuEngine
 from xpuprof.engines.cpu import dynamorio
@@ -142,3 +143,27 @@ def test_functions_of_the_program_count(tmp_path: Path) -> None:
     paths = part.stream.texts(part.stream["images"]["path"])
     blocks = [paths[row["image"]] for row in part.stream["cpu_blocks"]]
     assert sum("/libLLVM" in path for path in blocks) < 2000
+
+
+@needs_dynamorio
+@pytest.mark.parametrize("has_room", [True, False], ids=["room", "no-room"])
+def test_intels_runtime_starts_natively(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_room: bool
+) -> None:
+    """THEN its device starts natively, unless that would move the program's heap."""
+    require_intel(monkeypatch)
+    if has_room:
+        require_room_for_heap()
+    program = opencl_program("steps", tmp_path)
+    native = run_text([program, "2", "5"])
+    profiling = (
+        "from xpuprof.__main__ import main; from xpuprof.engines.cpu import dynamorio\n"
+        f"dynamorio.has_room_for_heap = lambda prefix: {has_room}\nmain()"
+    )
+    run = ("profile", "-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
+    done = run_text([sys.executable, "-c", profiling, *run, "--", program, "2", "5"])
+    assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
+    stream = Profile(done, tmp_path / "R" / "profile").only.stream
+    paths = stream.texts(stream["images"]["path"])
+    blocks = [paths[row["image"]] for row in stream["cpu_blocks"]]
+    assert (sum("/libhwloc" in path for path in blocks) < 1000) == has_room

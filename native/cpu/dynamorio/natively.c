@@ -175,7 +175,14 @@ void natively_sets_handler(int number, const void *action) {
     handles_faults = true; /* neither SIG_DFL nor SIG_IGN */
 }
 
-static bool possible(void) { return program_break && !handles_faults; }
+/* Intel's runtime allocates much. With an emulated break, that puts the program's own memory into
+ * pieces of a megabyte, and a program that reads far beyond an array of its own faults, as SHOC's
+ * Spmv did. */
+static bool needs_break;
+
+static bool possible(void) {
+  return program_break && !handles_faults && !(needs_break && break_is_emulated);
+}
 
 static void natively(void *drcontext, uint64_t a, uint64_t b, native_work *work,
                      xpu_native_call *changes) {
@@ -265,8 +272,12 @@ void natively_go_on(xpu_native_call *call) {
   run(drcontext, &context, call);
 }
 
-/* PoCL's constructors start no thread and set no handler. */
-static bool is_driver(const char *path) { return text_starts(file_name(path), "libpocl.so"); }
+static bool is_intels(const char *path) { return text_starts(file_name(path), "libintelocl.so"); }
+
+/* Whose constructors start no thread and set no handler. */
+static bool is_driver(const char *path) {
+  return is_intels(path) || text_starts(file_name(path), "libpocl.so");
+}
 
 /* At the entry of dlopen(): a driver, with all that it needs, is loaded before the call, which then
  * finds it. */
@@ -275,7 +286,9 @@ void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   xpu_native_call changes = {0};
   native_work work = {0};
-  if (!path || !is_driver(path) || !possible() || !dr_get_mcontext(drcontext, &context)) return;
+  if (!path || !is_driver(path)) return;
+  if (is_intels(path)) needs_break = true;
+  if (!possible() || !dr_get_mcontext(drcontext, &context)) return;
   work.entry.rsp = context.xsp & ~(uint64_t)15;
   begin_at(&work, dlopen);
   natively(drcontext, (uint64_t)path, flags, &work, &changes);

@@ -94,7 +94,7 @@ cl_context new_context(const void *object, ErrorNotify notify, void *user, Nativ
   Api api;
   auto *held = hold(notify, user);
   const auto create = [&] { return held ? native(on_error, held) : native(notify, user); };
-  cl_context context = natively(object, create);
+  cl_context context = natively(object, create, Compiles::nothing);
   if (!context) delete held;
   context_created(context);
   return context;

@@ -25,9 +25,11 @@ static bool is_in(const void *function, const char *library) {
   return std::strncmp(slash ? slash + 1 : info.dli_fname, library, std::strlen(library)) == 0;
 }
 
-bool may_run_natively(const void *object) {
-  return object && !calls_unwrapped &&
-         is_in(reinterpret_cast<const void *>(driver_of(object).clBuildProgram), "libpocl.so");
+bool may_run_natively(const void *object, Compiles what) {
+  if (calls_unwrapped || !object) return false;
+  const auto *function = reinterpret_cast<const void *>(driver_of(object).clBuildProgram);
+  return is_in(function, "libpocl.so") ||
+         (what == Compiles::nothing && is_in(function, "libintelocl.so"));
 }
 
 }  // namespace layer

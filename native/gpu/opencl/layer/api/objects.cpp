@@ -282,7 +282,7 @@ static cl_int CL_API_CALL device_ids(cl_platform_id platform, cl_device_type typ
                                      cl_device_id *devices, cl_uint *n) {
   Api api;
   const auto find = [&] { return next.clGetDeviceIDs(platform, type, room, devices, n); };
-  return natively(platform, find);
+  return natively(platform, find, Compiles::nothing);
 }
 
 static cl_int CL_API_CALL create_sub_devices(cl_device_id device,
