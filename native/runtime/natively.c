@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that a CPU engine may run outside its translator (boundary.h). The engine must see threads
- * start, so meanwhile all libraries' calls of pthread_create lead here, and are translated. */
+ * start, and handlers of signals: the kernel has the engine's, which native code would take for the
+ * program's and restore when it has crashed. So meanwhile all libraries' calls of pthread_create,
+ * sigaction and signal lead here, and are translated. So do those of dlsym, before which libraries
+ * that native code has loaded are found. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +21,7 @@
 #include "xpuprof/boundary.h"
 
 static _Thread_local xpu_native_call *running;
+static _Thread_local pid_t process; /* that it began in */
 
 /* Where work that was stopped returns to, 8 bytes below the return address of
  * xpu_run_natively(). */
@@ -28,17 +34,43 @@ __asm__(
     "  mov $1, %eax\n"
     "  ret\n");
 
-/* ---- calls of pthread_create -----------------------------------------------------------------
+/* ---- calls that lead here --------------------------------------------------------------------
  */
 
-typedef int thread_starter(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+typedef void any_function(void);
 
 static struct {
   int lock;
   unsigned users;
-} starts;
+} redirection;
 
-static thread_starter start_thread;
+static int start_thread(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+static int set_action(int, const struct sigaction *, struct sigaction *);
+static sighandler_t set_handler(int, sighandler_t);
+
+/* dlsym() itself depends on its caller. */
+any_function look_up __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".hidden look_up\n"
+    ".type look_up, @function\n"
+    "look_up:\n"
+    "  push %rdi; push %rsi; push %rdx\n"
+    "  call redirect_loaded\n"
+    "  pop %rdx; pop %rsi; pop %rdi\n"
+    "  jmp *dlsym@GOTPCREL(%rip)\n"
+    ".size look_up, .-look_up\n");
+
+static const struct {
+  const char *name;
+  any_function *ours, *real;
+} calls[] = {
+    {"pthread_create", (any_function *)start_thread, (any_function *)pthread_create},
+    {"sigaction", (any_function *)set_action, (any_function *)sigaction},
+    {"signal", (any_function *)set_handler, (any_function *)signal},
+    {"dlsym", look_up, (any_function *)dlsym},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
 
 /* What a library's dynamic section says. */
 typedef struct imports {
@@ -79,7 +111,8 @@ static imports imports_of(const struct dl_phdr_info *library) {
 }
 
 typedef struct slot {
-  thread_starter **at;
+  any_function **at;
+  int call;
   uintptr_t page; /* read-only, unless its length is 0 */
   size_t length;
 } slot;
@@ -92,7 +125,8 @@ static struct {
   int is_complete;
 } found;
 
-static void set_slot(const slot *s, thread_starter *function) {
+static void set_slot(const slot *s, int to_ours) {
+  any_function *function = to_ours ? calls[s->call].ours : calls[s->call].real;
   if (s->length && mprotect((void *)s->page, s->length, PROT_READ | PROT_WRITE)) return;
   __atomic_store_n(s->at, function, __ATOMIC_RELEASE);
   if (s->length) mprotect((void *)s->page, s->length, PROT_READ);
@@ -111,18 +145,22 @@ static void remember(slot s) {
   found.slots[found.n++] = s;
 }
 
-static slot slot_of(const struct dl_phdr_info *library, const ElfW(Rela) * r) {
-  slot s = {(thread_starter **)(library->dlpi_addr + r->r_offset), 0, 0};
+static slot slot_of(const struct dl_phdr_info *library, const ElfW(Rela) * r, int call) {
+  slot s = {(any_function **)(library->dlpi_addr + r->r_offset), call, 0, 0};
   if (!holds(library, segment(library, PT_GNU_RELRO), (uintptr_t)s.at)) return s;
   s.page = (uintptr_t)s.at & -(uintptr_t)sysconf(_SC_PAGESIZE);
   s.length = (size_t)((uintptr_t)(s.at + 1) - s.page);
   return s;
 }
 
-static int is_thread_start(const imports *of, const ElfW(Rela) * r) {
+/* The index of the call that this is the slot of, or CALLS. */
+static int call_of(const imports *of, const ElfW(Rela) * r) {
   const uint64_t type = ELF64_R_TYPE(r->r_info);
-  return (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) &&
-         !strcmp(of->names + of->symbols[ELF64_R_SYM(r->r_info)].st_name, "pthread_create");
+  if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) return CALLS;
+  const char *name = of->names + of->symbols[ELF64_R_SYM(r->r_info)].st_name;
+  int call = 0;
+  while (call < CALLS && strcmp(name, calls[call].name)) call++;
+  return call;
 }
 
 /* This library's own calls are the real ones. */
@@ -134,20 +172,21 @@ static int is_ours(const struct dl_phdr_info *library) {
   return 0;
 }
 
-static void search(const struct dl_phdr_info *library, thread_starter *function) {
+static void search(const struct dl_phdr_info *library, int to_ours) {
   if (is_ours(library)) return;
   const imports of = imports_of(library);
   for (int table = 0; table < 2; table++)
     for (size_t i = table ? of.n_relative : 0; i < of.n[table]; i++) {
-      if (!is_thread_start(&of, &of.relocations[table][i])) continue;
-      const slot s = slot_of(library, &of.relocations[table][i]);
-      set_slot(&s, function);
+      const int call = call_of(&of, &of.relocations[table][i]);
+      if (call == CALLS) continue;
+      const slot s = slot_of(library, &of.relocations[table][i], call);
+      set_slot(&s, to_ours);
       remember(s);
     }
 }
 
 typedef struct walk {
-  thread_starter *function;
+  int to_ours;
   int is_under_way;
 } walk;
 
@@ -168,42 +207,56 @@ static int redirect(struct dl_phdr_info *library, size_t size, void *walk_) {
   walk *w = walk_;
   (void)size;
   if (!w->is_under_way && is_current(library)) {
-    for (size_t i = 0; i < found.n; i++) set_slot(&found.slots[i], w->function);
+    for (size_t i = 0; i < found.n; i++) set_slot(&found.slots[i], w->to_ours);
     return 1;
   }
   if (!w->is_under_way) search_anew(library);
   w->is_under_way = 1;
-  search(library, w->function);
+  search(library, w->to_ours);
   return 0;
 }
 
-static void lead_to(thread_starter *function) {
-  walk w = {function, 0};
+static void lead_here(int to_ours) {
+  walk w = {to_ours, 0};
   dl_iterate_phdr(redirect, &w);
 }
 
 static void intercept(void) {
-  spin_lock(&starts.lock);
-  if (!starts.users++) lead_to(start_thread);
-  spin_unlock(&starts.lock);
+  spin_lock(&redirection.lock);
+  if (!redirection.users++) lead_here(1);
+  spin_unlock(&redirection.lock);
+}
+
+static int redirect_new(struct dl_phdr_info *library, size_t size, void *walk_) {
+  walk *w = walk_;
+  return (!w->is_under_way && is_current(library)) || redirect(library, size, w);
+}
+
+void redirect_loaded(void) __attribute__((visibility("hidden")));
+void redirect_loaded(void) {
+  walk w = {1, 0};
+  spin_lock(&redirection.lock);
+  if (redirection.users) dl_iterate_phdr(redirect_new, &w);
+  spin_unlock(&redirection.lock);
 }
 
 static void intercept_no_more(void) {
-  spin_lock(&starts.lock);
-  if (!--starts.users) lead_to(pthread_create);
-  spin_unlock(&starts.lock);
+  spin_lock(&redirection.lock);
+  if (!--redirection.users) lead_here(0);
+  spin_unlock(&redirection.lock);
 }
 
 /* ---- forks ------------------------------------------------------------------------------------
  */
 
-static void before_fork(void) { spin_lock(&starts.lock); }
+static void before_fork(void) { spin_lock(&redirection.lock); }
 
-static void after_fork(void) { spin_unlock(&starts.lock); }
+static void after_fork(void) { spin_unlock(&redirection.lock); }
 
 static void after_fork_in_child(void) {
-  starts.users = running != NULL; /* slots that still lead here are set again by the next one */
-  spin_unlock(&starts.lock);
+  redirection.users =
+      running != NULL; /* slots that still lead here are set again by the next one */
+  spin_unlock(&redirection.lock);
 }
 
 /* Before others register: they may call native code with locks that they hold at a fork. */
@@ -217,6 +270,7 @@ __attribute__((constructor)) static void register_forks(void) {
 static void enter(xpu_native_call *call) {
   intercept();
   running = call;
+  process = getpid();
 }
 
 static void leave(void) {
@@ -247,7 +301,8 @@ __attribute__((noinline)) int xpu_go_on_natively(xpu_native_call *call) {
 }
 
 void xpu_translated(void (*work)(void *), void *data) {
-  xpu_native_call *call = running;
+  /* The engine does not know a process that native code has forked. */
+  xpu_native_call *call = running && process == getpid() ? running : NULL;
   if (call) {
     leave();
     call->stop(call);
@@ -275,6 +330,40 @@ static int start_thread(pthread_t *thread, const pthread_attr_t *attributes,
   thread_start start = {thread, attributes, function, data, 0};
   xpu_translated(create_thread, &start);
   return start.result;
+}
+
+typedef struct action_change {
+  int number;
+  const struct sigaction *set;
+  struct sigaction *old;
+  int result;
+} action_change;
+
+static void change_action(void *change_) {
+  action_change *change = change_;
+  change->result = sigaction(change->number, change->set, change->old);
+}
+
+static int set_action(int number, const struct sigaction *set, struct sigaction *old) {
+  action_change change = {number, set, old, 0};
+  xpu_translated(change_action, &change);
+  return change.result;
+}
+
+typedef struct handler_change {
+  int number;
+  sighandler_t handler;
+} handler_change;
+
+static void change_handler(void *change_) {
+  handler_change *change = change_;
+  change->handler = signal(change->number, change->handler);
+}
+
+static sighandler_t set_handler(int number, sighandler_t handler) {
+  handler_change change = {number, handler};
+  xpu_translated(change_handler, &change);
+  return change.handler;
 }
 
 typedef struct natively {

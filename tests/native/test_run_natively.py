@@ -19,7 +19,7 @@ from xpuprof.engines.cpu.dynamorio import DynamoRio, has_room_for_heap, repeatab
 
 CASES = (
     *("threads", "translated", "translated-for-good", "heap", "library", "child", "handled"),
-    *("ended", "handlers", "fault", "fault-handled", "exits", "forks"),
+    *("ended", "handlers", "fault", "fault-handled", "fault-restored", "exits", "forks"),
 )
 
 
@@ -41,6 +41,23 @@ def test_as_natively(tmp_path: Path, engine: CpuEngine, case: str) -> None:
     assert (done.stdout, done.returncode) == (native.stdout, native.returncode)
     assert done.stderr == native.stderr
     assert time.monotonic() - begun < 50
+
+
+STARTS_THREADS = """
+#include <pthread.h>
+int start(pthread_t *thread, void *(*work)(void *)) { return pthread_create(thread, 0, work, 0); }
+"""
+
+
+@every_engine
+def test_library_that_starts_threads(tmp_path: Path, engine: CpuEngine) -> None:
+    """GIVEN native code that loads a library, which starts a thread THEN signals are handled in the
+    thread as natively, since the engine knows it."""
+    library = compile_text(STARTS_THREADS, tmp_path / "libstart.so", "-shared", "-fPIC")
+    command = [build("cpu_natively"), "signal-in-loaded-thread", library]
+    native = run_text(command)
+    done = profile(engine, command, tmp_path / "p").process
+    assert (done.stdout, done.returncode) == (native.stdout, 0) == ("in its thread 1\n", 0)
 
 
 def require_room_for_heap() -> None:

@@ -251,6 +251,55 @@ static int fault_handled(void) {
   return 0;
 }
 
+static struct sigaction old_action;
+static void (*old_handler)(int);
+
+static void replace_within(void *unused) {
+  (void)unused;
+  struct sigaction action = {.sa_handler = note};
+  sigaction(SIGSEGV, &action, &old_action);
+  old_handler = signal(SIGTERM, note);
+}
+
+/* As LLVM does when it has crashed. */
+static int fault_restored(void) {
+  natively(replace_within, 0);
+  printf("default %d %d\n", old_action.sa_handler == SIG_DFL, old_handler == SIG_DFL);
+  sigaction(SIGSEGV, &old_action, 0);
+  *(volatile int *)8 = 1;
+  return 7;
+}
+
+static volatile pid_t handled_by;
+
+static void note_thread(int number) {
+  (void)number;
+  handled_by = gettid();
+}
+
+static void *raise_beside(void *unused) {
+  raise(SIGUSR1);
+  printf("in its thread %d\n", handled_by == gettid());
+  return unused;
+}
+
+typedef int thread_starter(pthread_t *, void *(*)(void *));
+
+static void load_and_start_within(void *library) {
+  pthread_t thread;
+  thread_starter *start = (thread_starter *)dlsym(dlopen(library, RTLD_NOW), "start");
+  start(&thread, raise_beside);
+  pthread_join(thread, 0);
+}
+
+static char *argument;
+
+static int signal_in_loaded_thread(void) {
+  signal(SIGUSR1, note_thread);
+  natively(load_and_start_within, argument);
+  return 0;
+}
+
 /* ---- translated within ----------------------------------------------------------------------- */
 
 static void spin_translated(void *rounds) { spin_as_program((long)rounds); }
@@ -348,10 +397,13 @@ int main(int argc, char **argv) {
       {"handlers", handlers},
       {"fault", fault},
       {"fault-handled", fault_handled},
+      {"fault-restored", fault_restored},
+      {"signal-in-loaded-thread", signal_in_loaded_thread},
       {"exits", exits},
       {"forks", forks},
   };
   setvbuf(stdout, 0, _IOLBF, 0);
+  if (argc > 2) argument = argv[2];
   for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
     if (!strcmp(argv[1], cases[i].name)) return cases[i].run();
   return 2;
