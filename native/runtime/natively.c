@@ -254,8 +254,8 @@ static void before_fork(void) { spin_lock(&redirection.lock); }
 static void after_fork(void) { spin_unlock(&redirection.lock); }
 
 static void after_fork_in_child(void) {
-  redirection.users =
-      running != NULL; /* slots that still lead here are set again by the next one */
+  /* Slots that still lead here are set again by the next one. */
+  redirection.users = running != NULL;
   spin_unlock(&redirection.lock);
 }
 

@@ -72,6 +72,7 @@ static Addr first_place(const region *r, SizeT size) {
 
 static Addr place_of(SizeT size, ULong hash) {
   const region *r = REGIONS;
+  if (size > SPARE.largest) return 0;
   while (size > r->largest)
     if (++r == REGIONS + sizeof REGIONS / sizeof *REGIONS) return first_place(&SPARE, size);
   Addr start = place_by_hash(r, size, hash);

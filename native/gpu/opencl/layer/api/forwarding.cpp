@@ -249,19 +249,19 @@ void find_drivers() {
   }
 }
 
-// Writes our entries into the driver's table, where it has any.
-template <size_t number>
-void place_over(const Driver &driver) {
-  cl_icd_dispatch made{};
+// Writes our entries where `theirs` has any; choices lead through a `Choice`.
+template <template <size_t, auto> class Choice, size_t number>
+void write(const cl_icd_dispatch &theirs, cl_icd_dispatch *entries) {
+  cl_icd_dispatch made{};  // other threads may use the one that is written to
 #define ENTRY(name) \
-  if (driver.original.name) made.name = table.name;
+  if (theirs.name) made.name = table.name;
 #define CHOICE(name) \
-  if (driver.original.name) made.name = Placed<number, &cl_icd_dispatch::name>::call;
+  if (theirs.name) made.name = Choice<number, &cl_icd_dispatch::name>::call;
 #include "api/entries.def"
   CHOICES
 #undef CHOICE
 #undef ENTRY
-  auto *to = reinterpret_cast<void **>(driver.table);
+  auto *to = reinterpret_cast<void **>(entries);
   auto *from = reinterpret_cast<void *const *>(&made);
   for (size_t i = 0; i < sizeof made / sizeof *from; i++)
     if (from[i]) to[i] = from[i];
@@ -270,7 +270,9 @@ void place_over(const Driver &driver) {
 template <size_t... numbers>
 void place_from(size_t first, std::index_sequence<numbers...>) {
   const auto is_new = [&](size_t number) { return number >= first && number < drivers.size(); };
-  (..., (is_new(numbers) ? place_over<numbers>(drivers.begin()[numbers]) : void()));
+  const Driver *driver = drivers.begin();
+  (..., (is_new(numbers) ? write<Placed, numbers>(driver[numbers].original, driver[numbers].table)
+                         : void()));
 }
 void place_over_drivers(size_t first) { place_from(first, std::make_index_sequence<n_drivers>()); }
 
@@ -303,18 +305,6 @@ struct From<loader, member> {
   }
 };
 
-template <size_t number>
-void fill(cl_icd_dispatch *ours) {
-#define ENTRY(name) \
-  if (table.name) ours->name = table.name;
-#define CHOICE(name) \
-  if (table.name) ours->name = From<number, &cl_icd_dispatch::name>::call;
-#include "api/entries.def"
-  CHOICES
-#undef CHOICE
-#undef ENTRY
-}
-
 cl_int CL_API_CALL get_platforms(cl_uint room, cl_platform_id *to, cl_uint *n) {
   Api api;
   cl_uint found = 0;
@@ -345,9 +335,10 @@ const cl_icd_dispatch *for_loader(const cl_icd_dispatch *target, size_t size) {
   for (const Driver &driver : drivers) find_below(driver.original);
   find_below(loader.below);
   begin();
-  static void (*const fills[n_loaders])(cl_icd_dispatch *) = {fill<0>, fill<1>, fill<2>, fill<3>};
+  static void (*const writes[n_loaders])(const cl_icd_dispatch &, cl_icd_dispatch *) = {
+      write<From, 0>, write<From, 1>, write<From, 2>, write<From, 3>};
   loader.ours = loader.below;
-  fills[number](&loader.ours);
+  writes[number](table, &loader.ours);
   loaders.add(loader);
   place_over_drivers(known);
   return &loaders.begin()[number].ours;
