@@ -50,7 +50,8 @@ class PreciseValgrind(Valgrind):
 
 @with_and_without_traces
 @pytest.mark.parametrize(
-    "arguments", [("cpu_mix",), ("cpu_hot",), ("cpu_loops", 1, 6), ("cpu_loops", 4, 6)]
+    "arguments",
+    [("cpu_mix",), ("cpu_hot",), ("cpu_wakes",), ("cpu_loops", 1, 6), ("cpu_loops", 4, 6)],
 )
 def test_same_blocks_and_counts(
     tmp_path: Path, arguments: tuple[object, ...], dynamorio: DynamoRio

@@ -105,6 +105,8 @@ enum { SEARCH_COLD = 0, SEARCH_HOT = 50 };
 
 live_set live_at(void *drcontext, instr_t *from, int search);
 live_set live_from(void *drcontext, app_pc pc, int search);
+/* False where no instruction can be read. */
+bool decode_at(void *drcontext, app_pc pc, instr_t *i);
 bool can_fault(instr_t *i); /* false: never, of the frequent ones */
 /* Where a branch in the middle of a trace leaves it; `next` follows in the trace. */
 app_pc way_out(void *drcontext, instr_t *branch, instr_t *next);

@@ -139,7 +139,7 @@ static bool is_enough(const search *s, const live_set *open) {
   return s->live.flags ? (free & (free - 1)) != 0 : !open->flags && free;
 }
 
-static bool decode_at(void *drcontext, app_pc pc, instr_t *i) {
+bool decode_at(void *drcontext, app_pc pc, instr_t *i) {
   byte bytes[MAX_INSTR_LENGTH + 1] = {0};
   size_t got = 0;
   dr_safe_read(pc, MAX_INSTR_LENGTH, bytes, &got); /* a page may end after the instruction */

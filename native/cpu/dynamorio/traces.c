@@ -166,6 +166,28 @@ dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, 
   return DR_EMIT_DEFAULT;
 }
 
+/* A block with a system call that we did not ask for belongs to one thread. Where such a block
+ * begins a trace, DynamoRIO builds it anew for a trace that continues past that one, and records
+ * the links to it in two places: a list of links becomes a ring, and the thread hangs. */
+static bool makes_system_call(void *drcontext, app_pc pc) {
+  enum { LONGEST_BLOCK = 256 }; /* DynamoRIO's -max_bb_instrs */
+  instr_t i;
+  bool ends = false;
+  instr_init(drcontext, &i);
+  for (int n = 0; n < LONGEST_BLOCK && !ends && decode_at(drcontext, pc, &i); n++) {
+    ends = instr_is_cti(&i) || instr_is_syscall(&i);
+    pc += instr_length(drcontext, &i);
+  }
+  bool call = !ends || instr_is_syscall(&i);
+  instr_free(drcontext, &i);
+  return call;
+}
+
+static bool can_continue_past(void *drcontext, void *tag) {
+  return !dr_trace_exists_at(drcontext, tag) ||
+         !makes_system_call(drcontext, dr_fragment_app_pc(tag));
+}
+
 /* DynamoRIO ends a trace where another starts, and with irregular branches one starts at each of
  * their targets: traces of a single block, which save nothing. A trace therefore continues past
  * others and around its own loop until it is long enough to pay off. Longer ones cost more to build
@@ -173,7 +195,8 @@ dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, 
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag) {
   enum { WORTH_IT = 4 };
   bool is_short = thread_extends_trace(drcontext, tag) < WORTH_IT;
-  (void)next_tag;
-  return is_short && !image_never_counts(dr_fragment_app_pc(tag)) ? CUSTOM_TRACE_CONTINUE
-                                                                  : CUSTOM_TRACE_DR_DECIDES;
+  return is_short && !image_never_counts(dr_fragment_app_pc(tag)) &&
+                 can_continue_past(drcontext, next_tag)
+             ? CUSTOM_TRACE_CONTINUE
+             : CUSTOM_TRACE_DR_DECIDES;
 }
