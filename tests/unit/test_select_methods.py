@@ -8,7 +8,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +223,30 @@ def test_sample_sizes_meet_the_target_at_least_cost() -> None:
     assert (m >= 1).all()
     assert (m <= size).all()
     assert bound(np.maximum(1, (0.97 * m).astype(int))) > target
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sample_sizes_against_all_there_are(seed: int) -> None:
+    """GIVEN four small clusters THEN the target is met with the least number of slices if they cost
+    the same, and else for at most one slice's cost more than the cheapest way; a budget is kept,
+    and gives the least variance if they cost the same."""
+    rng = np.random.default_rng(seed)
+    size, spread = rng.integers(1, 8, 4), rng.uniform(0.0, 0.5, 4) * (rng.random(4) < 0.8)
+    counts = np.array(list(product(*(range(1, n + 1) for n in size))))
+    variance = ((size * spread) ** 2 * (1.0 / counts - 1.0 / size)).sum(axis=1)
+    target = 0.02 * rng.uniform(0.2, 2.0)
+    for cost in (np.ones(4), rng.uniform(0.1, 3.0, 4)):
+        total, equal = float(size @ cost), bool((cost == 1.0).all())
+        meets = 1.959964 * np.sqrt(variance) <= target * total * (1 + 1e-9)
+        m, spent = needed(size, spread, cost, total, target), counts @ cost
+        assert meets[(counts == m).all(axis=1)].all()
+        assert m @ cost - spent[meets].min() <= (1e-9 if equal else cost.max())
+        budget = float(rng.uniform(cost.sum(), total))
+        m = affordable(size, spread, cost, budget)
+        assert m @ cost <= budget
+        if equal:
+            (own,) = variance[(counts == m).all(axis=1)]
+            assert own <= variance[spent <= budget].min() + 1e-12
 
 
 def test_a_budget_is_kept_where_it_can_be() -> None:

@@ -9,6 +9,9 @@ it is least at m proportional to N s / sqrt(a).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -70,26 +73,108 @@ def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: b
 
 
 def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I64:
-    """`fewest` so that the projected total is within `target`, a fraction, of `total` at 95 %."""
-    return fewest(size, spread, cost, (target * total / z_score()) ** 2)
+    """Representatives per cluster, int64[k], so that the projected total is within `target`, a
+    fraction, of `total` at 95 %, at least cost. `fewest` rounds up each size for itself; here they
+    are whole numbers together, the least number there is if all slices cost the same."""
+    strata = _Strata.of(size, spread, cost)
+    allowed = (target * total / z_score()) ** 2 + strata.all_measured
+    allowed *= 1.0 + 1e-12  # rounding
+
+    def misses(counts: I64) -> bool:
+        return strata.variance(counts) > allowed
+
+    counts = strata.worthwhile(misses)
+    for cluster in strata.steps(counts):
+        if not misses(counts):
+            break
+        counts[cluster] += 1
+    # With unequal costs the last step may have made others needless.
+    for cluster in np.argsort(-cost, kind="stable"):
+        while counts[cluster] > 1:
+            counts[cluster] -= 1
+            if misses(counts):
+                counts[cluster] += 1
+                break
+    return counts
 
 
 def affordable(size: I64, spread: F64, cost: F64, budget: float, most: float = math.inf) -> I64:
     """Representatives per cluster, int64[k], with the least variance within `budget`, and `most` in
-    all (at least one each, at any cost): m proportional to N s / sqrt(cost)."""
-    base = np.ones(len(size), dtype=np.int64)
-    share = size * spread / np.sqrt(np.maximum(cost, 1e-300))
-    # The spread of equal times is rounding; a scale that gave them representatives has no bound.
-    share[share < 1e-9 * share.max()] = 0.0
-    if not np.any(share > 0.0):
-        return base
-    low, high = 0.0, float(size.max()) / float(share[share > 0.0].min())
-    best = base
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        trial = np.clip(np.floor(middle * share), 1, size).astype(np.int64)
-        if float(np.dot(trial, cost)) <= budget and trial.sum() <= most:
-            low, best = middle, trial
-        else:
-            high = middle
-    return best
+    all (at least one each, at any cost): those that lower it most for their cost, up to the first
+    that is too expensive. What is left of the budget buys little."""
+    strata = _Strata.of(size, spread, cost)
+
+    def within(counts: I64) -> bool:
+        return float(np.dot(counts, cost)) <= budget and int(counts.sum()) <= most
+
+    counts = strata.worthwhile(within)
+    for cluster in strata.steps(counts):  # of those worth the same, as many as are affordable
+        counts[cluster] += 1
+        if not within(counts):
+            counts[cluster] -= 1
+            break
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class _Strata:
+    """Clusters of `size` slices each, of mean cost `cost`, with `square` N^2 s^2."""
+
+    size: I64
+    cost: F64
+    square: F64
+    all_measured: float
+    """`variance` when every slice is measured."""
+
+    @classmethod
+    def of(cls, size: I64, spread: F64, cost: F64) -> _Strata:
+        """Costs are positive in it, and the spread of equal times, which is rounding, is 0."""
+        least = cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0
+        weight = size * spread
+        weight[weight <= 1e-9 * weight.max()] = 0.0
+        square = weight**2
+        return cls(size, np.maximum(cost, least), square, float(np.sum(square / size)))
+
+    def variance(self, counts: I64) -> float:
+        """Of the projected total, and `all_measured` more."""
+        return float((self.square / counts).sum())
+
+    def worthwhile(self, accepted: Callable[[I64], bool]) -> I64:
+        """All steps (see there) worth some bound or more, whose result is `accepted`, and hardly
+        more would be; one slice of each cluster if none is. Fewer steps must be accepted, too."""
+        share = self.square / self.cost
+        best = np.ones(len(self.size), np.int64)
+        if not np.any(share > 0.0):
+            return best
+        # The step from m is worth share / (m (m + 1)); the bound is 1 / middle.
+        beyond = np.where(share > 0.0, self.size, 1)
+        low, high = 0.0, 4.0 * float(self.size.max()) ** 2 / float(share[share > 0.0].min())
+        while int((beyond - best).sum()) > len(best):
+            middle = (low + high) / 2.0
+            taken = np.floor(0.5 + np.sqrt(0.25 + middle * share))
+            trial = np.minimum(taken, self.size).astype(np.int64)
+            if accepted(trial):
+                low, best = middle, trial
+            else:
+                high, beyond = middle, trial
+        return best
+
+    def steps(self, counts: I64) -> Iterator[int]:
+        """Clusters of which one slice more lowers the variance most for its cost, best first. A
+        cluster that the caller does not add to `counts` is not proposed again."""
+        share = self.square / self.cost
+
+        def worth(cluster: int) -> tuple[float, int]:
+            count = float(counts[cluster])
+            return -share[cluster] / (count * (count + 1.0)), cluster
+
+        heap = [worth(int(cluster)) for cluster in np.flatnonzero(share > 0.0)]
+        heapify(heap)
+        while heap:
+            _, cluster = heappop(heap)
+            count = counts[cluster]
+            if count == self.size[cluster]:
+                continue
+            yield cluster
+            if counts[cluster] > count:
+                heappush(heap, worth(cluster))
