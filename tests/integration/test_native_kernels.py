@@ -171,7 +171,7 @@ def under_valgrind(
         return run(line, environment=env | more | translated)
 
 
-@pytest.mark.parametrize("case", ["analytic", "parts", "binaries", "included", "images"])
+@pytest.mark.parametrize("case", ["analytic", "sizes", "parts", "binaries", "included", "images"])
 def test_own_programs_are_compiled_natively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:

@@ -43,6 +43,20 @@ static const char simple[] =
 
 static void analytic(void) { count(built(simple, "-DUNUSED=1")); }
 
+/* More local sizes than one kernel usually has. */
+static void sizes(void) {
+  cl_int error, n = 3, values[128] = {0};
+  cl_mem buffer = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof values, values, &error);
+  check(error);
+  cl_kernel kernel = clCreateKernel(built(simple, ""), "count", &error);
+  check(error);
+  check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
+  check(clSetKernelArg(kernel, 1, sizeof n, &n));
+  for (size_t local = 1; local <= 24; local++)
+    check(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &local, &local, 0, NULL, NULL));
+  check(clFinish(queue));
+}
+
 static void parts(void) {
   cl_int error;
   cl_program inputs[] = {
@@ -140,7 +154,7 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"analytic", analytic}, {"parts", parts},   {"binaries", binaries},
+  } cases[] = {{"analytic", analytic}, {"sizes", sizes},   {"parts", parts}, {"binaries", binaries},
                {"included", included}, {"images", images}, {"fails", fails}};
   if (argc < 3) return 2;
   folder = argv[2];
