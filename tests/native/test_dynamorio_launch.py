@@ -57,6 +57,17 @@ def test_generated_code(tmp_path: Path, dynamorio: DynamoRio) -> None:
 
 
 @needs_dynamorio
+@with_and_without_traces
+def test_what_instructions_leave_as_it_is(tmp_path: Path, dynamorio: DynamoRio) -> None:
+    """GIVEN blocks that begin with an instruction that may leave flags or its result unchanged (a
+    shift by 0, a test of a bit, ...) THEN counting does not change them either."""
+    program = build("cpu_flags")
+    assert run_text([program]).stdout == 6 * "500\n"
+    done = profile(dynamorio, [program], tmp_path / "p")
+    assert (done.process.stdout, done.process.returncode) == (6 * "500\n", 0)
+
+
+@needs_dynamorio
 def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
     """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively."""
     done = profile(DynamoRio(), [build("cpu_cases"), "on-valgrind"], tmp_path / "p")

@@ -61,7 +61,9 @@ static uint32_t registers_read(instr_t *i) {
 /* Complete writes only: nothing of the old value remains. */
 static uint32_t registers_written(instr_t *i) {
   uint32_t set = 0;
-  if (instr_is_predicated(i)) return 0;
+  int opcode = instr_get_opcode(i);
+  if (instr_is_predicated(i) || opcode == OP_lar || opcode == OP_lsl || opcode == OP_xabort)
+    return 0;
   for (int d = 0, n = instr_num_dsts(i); d < n; d++) {
     opnd_t o = instr_get_dst(i, d);
     if (opnd_is_reg(o) && (reg_is_64bit(opnd_get_reg(o)) || reg_is_32bit(opnd_get_reg(o))))
@@ -106,6 +108,48 @@ bool can_fault(instr_t *i) {
   }
 }
 
+/* DynamoRIO takes cmc for an instruction that reads nothing. */
+static uint32_t flags_read(instr_t *i) {
+  if (instr_get_opcode(i) == OP_cmc) return EFLAGS_WRITE_CF;
+  return EFLAGS_READ_TO_WRITE(instr_get_eflags(i, DR_QUERY_DEFAULT) & EFLAGS_READ_6);
+}
+
+static bool shifts_by(instr_t *i, opnd_t *count) {
+  switch (instr_get_opcode(i)) {
+    case OP_rol:
+    case OP_ror:
+    case OP_rcl:
+    case OP_rcr:
+    case OP_shl:
+    case OP_shr:
+    case OP_sar:
+    case OP_shld:
+    case OP_shrd:
+      *count = instr_get_src(i, instr_get_opcode(i) == OP_shld || instr_get_opcode(i) == OP_shrd);
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* As registers_written(). DynamoRIO counts flags that an instruction leaves undefined, which is
+ * right, but also some that it may leave as they are. */
+static uint32_t flags_written(instr_t *i) {
+  opnd_t count;
+  uint32_t written = instr_get_eflags(i, DR_QUERY_DEFAULT) & EFLAGS_WRITE_6;
+  if (shifts_by(i, &count))
+    return opnd_is_immed_int(count) && opnd_get_immed_int(count) & 31 ? written : 0;
+  switch (instr_get_opcode(i)) {
+    case OP_bt:
+    case OP_bts:
+    case OP_btr:
+    case OP_btc:
+      return written & ~(uint32_t)EFLAGS_WRITE_ZF;
+    default:
+      return written;
+  }
+}
+
 /* The registers read after a fault's handler: a landing pad reads those that a call preserves;
  * generated code (which detects null pointers this way) reads all. */
 static live_set after_fault(const search *s) {
@@ -122,12 +166,11 @@ static void decide(search *s, instr_t *i, live_set *open) {
   live->flags |= open->flags & seen.flags;
   open->registers &= ~seen.registers;
   open->flags &= ~seen.flags;
-  uint32_t used = instr_get_eflags(i, DR_QUERY_DEFAULT), read = registers_read(i);
-  uint32_t flags_read = EFLAGS_READ_TO_WRITE(used & EFLAGS_READ_6);
+  uint32_t read = registers_read(i), flags = flags_read(i);
   live->registers |= open->registers & read;
-  live->flags |= open->flags & flags_read;
+  live->flags |= open->flags & flags;
   open->registers &= ~(read | registers_written(i));
-  open->flags &= ~(flags_read | (used & EFLAGS_WRITE_6));
+  open->flags &= ~(flags | flags_written(i));
 }
 
 static bool is_decided(const live_set *open) { return !open->registers && !open->flags; }
