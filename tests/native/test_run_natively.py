@@ -19,7 +19,8 @@ from xpuprof.engines.cpu.dynamorio import DynamoRio, has_room_for_heap, repeatab
 
 CASES = (
     *("threads", "translated", "translated-for-good", "heap", "library", "child", "handled"),
-    *("ended", "handlers", "fault", "fault-handled", "fault-restored", "exits", "forks"),
+    *("ended", "handlers", "fault", "calls-zero", "fault-handled", "fault-restored"),
+    *("exits", "forks"),
 )
 
 
@@ -32,8 +33,8 @@ def require_pocl_alone() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_as_natively(tmp_path: Path, engine: CpuEngine, case: str) -> None:
     """GIVEN native code that allocates, loads a library, starts a program, gets a signal, sets
-    handlers, faults, or waits while another thread exits or forks THEN output and exit code are
-    the native ones, and what waits is not waited for."""
+    handlers, faults, calls address 0, or waits while another thread exits or forks THEN output and
+    exit code are the native ones, and what waits is not waited for."""
     program = build("cpu_natively")
     native = run_text([program, case])
     begun = time.monotonic()

@@ -185,6 +185,8 @@ void natively_sets_handler(int number, const void *action);          /* the prog
 void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */
 void natively_go_on(xpu_native_call *call);                          /* at xpu_go_on_natively() */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
+/* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
+bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
 
 /* ---- window.c: when and where is counted -------------------------------------------------------
  */

@@ -5,7 +5,9 @@
 
 dr_signal_action_t count_until_fault(void *drcontext, dr_siginfo_t *signal) {
   const dr_fault_fragment_info_t *in = &signal->fault_fragment_info;
-  if (!signal->raw_mcontext_valid || !in->is_trace || !in->cache_start_pc) return DR_SIGNAL_DELIVER;
+  if (!signal->raw_mcontext_valid) return DR_SIGNAL_DELIVER;
+  if (natively_calls_zero(drcontext, signal)) return DR_SIGNAL_REDIRECT;
+  if (!in->is_trace || !in->cache_start_pc) return DR_SIGNAL_DELIVER;
   lock();
   uint32_t path = trace_pending(drcontext, in->cache_start_pc, signal->raw_mcontext->pc);
   unlock();

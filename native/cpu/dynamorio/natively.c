@@ -135,6 +135,36 @@ static void read_signals(signal_state *state) {
   xp_system_call(SYS_sigaltstack, 0, (long)state->stack, 0, 0);
 }
 
+/* ---- calls of address 0 ------------------------------------------------------------------------
+ */
+/* DynamoRIO takes address 0 for the return of a system call by sysenter, which does not exist here,
+ * and repeats a fault there for ever. So it is told of another address, and the thread goes on at 0
+ * under DynamoRIO, which then ends the program in order. */
+enum { NOWHERE = 1 };
+
+uint64_t dynamorios_handler __attribute__((visibility("hidden")));
+
+/* In front of DynamoRIO's, which finds all that it needs where the stack pointer is. */
+void handle_fault(void) __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".type handle_fault, @function\n"
+    "handle_fault:\n"
+    "  cmpq $0, 168(%rdx)\n" /* the instruction pointer in the ucontext_t */
+    "  jne 1f\n"
+    "  movq $1, 168(%rdx)\n" /* NOWHERE */
+    "1: jmp *dynamorios_handler(%rip)\n"
+    ".size handle_fault, .-handle_fault\n");
+
+static void handle_faults_first(signal_state *state) {
+  xpu_signal_action *action = &state->action[SIGSEGV - 1];
+  bool is_set = action->handler == (uint64_t)handle_fault;
+  if (is_set || action->handler <= 1) return; /* default: another thread is ending the program */
+  dynamorios_handler = action->handler;
+  action->handler = (uint64_t)handle_fault;
+  set_or_get(SIGSEGV - 1, action, NULL);
+}
+
 static bool same_words(const void *a, const void *b, size_t n) {
   const uint64_t *x = a, *y = b;
   for (size_t i = 0; i < n; i++)
@@ -148,8 +178,7 @@ static void take_changes_back(const signal_state *before, xpu_native_call *call)
   read_signals(&after);
   for (int i = 0; i < XPU_SIGNALS; i++) {
     const xpu_signal_action *old = &before->action[i], *new = &after.action[i];
-    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) ||
-        new->handler == before->action[SIGSEGV - 1].handler)
+    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) || new->handler == dynamorios_handler)
       continue;
     call->action[i] = *new;
     call->changed |= 1ull << i;
@@ -159,6 +188,15 @@ static void take_changes_back(const signal_state *before, xpu_native_call *call)
   for (int i = 0; i < 3; i++) call->stack[i] = after.stack[i];
   call->stack_changed = 1;
   xp_system_call(SYS_sigaltstack, (long)before->stack, 0, 0, 0);
+}
+
+bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal) {
+  if (signal->sig != SIGSEGV || signal->raw_mcontext->pc != (byte *)NOWHERE) return false;
+  dr_mark_safe_to_suspend(drcontext, false);
+  dr_switch_to_dr_state(drcontext);
+  *signal->mcontext = *signal->raw_mcontext;
+  signal->mcontext->pc = NULL;
+  return true;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------
@@ -190,6 +228,7 @@ static void natively(void *drcontext, uint64_t a, uint64_t b, native_work *work,
   return_to(work, native_return);
   hide_break();
   read_signals(&signals);
+  handle_faults_first(&signals);
   dr_switch_to_app_state(drcontext);
   dr_mark_safe_to_suspend(drcontext, true);
   run_on_stack(a, b, &work->now);

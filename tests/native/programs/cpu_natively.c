@@ -240,6 +240,13 @@ static int fault(void) {
   return 7;
 }
 
+static void call_within(void *function) { ((void (*)(void))function)(); }
+
+static int calls_zero(void) {
+  natively(call_within, 0);
+  return 7;
+}
+
 static int fault_handled(void) {
   signal(SIGSEGV, jump);
   if (!sigsetjmp(back, 1)) natively(write_within, 0);
@@ -396,6 +403,7 @@ int main(int argc, char **argv) {
       {"ended", ended},
       {"handlers", handlers},
       {"fault", fault},
+      {"calls-zero", calls_zero},
       {"fault-handled", fault_handled},
       {"fault-restored", fault_restored},
       {"signal-in-loaded-thread", signal_in_loaded_thread},
