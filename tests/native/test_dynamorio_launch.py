@@ -58,6 +58,18 @@ def test_generated_code(tmp_path: Path, dynamorio: DynamoRio) -> None:
 
 @needs_dynamorio
 @with_and_without_traces
+def test_faults_in_code_that_changes(tmp_path: Path, dynamorio: DynamoRio) -> None:
+    """GIVEN code that is rewritten before each call, so that DynamoRIO keeps copies of it, and
+    faults THEN the program's handler gets the program's state."""
+    program = build("cpu_rewritten")
+    native = run_text([program], check=True)
+    done = profile(dynamorio, [program], tmp_path / "p")
+    assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
+    assert native.stdout.endswith(", 1000 faults\n")
+
+
+@needs_dynamorio
+@with_and_without_traces
 def test_what_instructions_leave_as_it_is(tmp_path: Path, dynamorio: DynamoRio) -> None:
     """GIVEN blocks that begin with an instruction that may leave flags or its result unchanged (a
     shift by 0, a test of a bit, ...) THEN counting does not change them either."""

@@ -64,7 +64,7 @@ void split_call(void *drcontext, instrlist_t *code) {
   instr_t *call = instrlist_last_app(code);
   if (!call || !instr_is_call(call)) return;
   app_pc at = instr_get_app_pc(call);
-  uint64_t behind = (uint64_t)decode_next_pc(drcontext, at), *kept;
+  uint64_t behind = (uint64_t)at + (uint64_t)instr_length(drcontext, call), *kept;
   if ((uint64_t)(int32_t)behind == behind) return; /* one store suffices */
   instr_t *jump = jump_of(drcontext, call);
   if (!jump) return;

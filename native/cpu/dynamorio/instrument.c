@@ -201,13 +201,30 @@ static void count_runs(void *drcontext, instrlist_t *code, bool for_trace) {
   }
 }
 
+/* To translate a state in code that changes itself, DynamoRIO decodes its copy of the block, and
+ * has the copy's addresses until it puts the program's in their place. The distance to those, or 0.
+ */
+static ptrdiff_t from_copy(app_pc start, instrlist_t *code) {
+  instr_t *first = instrlist_first_app(code);
+  app_pc at = first ? instr_get_app_pc(first) : start;
+  return dr_memory_is_dr_internal(at) ? start - at : 0;
+}
+
+static void move_addresses(instrlist_t *code, ptrdiff_t by) {
+  for (instr_t *i = instrlist_first_app(code); by && i; i = instr_get_next_app(i))
+    instr_set_translation(i, instr_get_app_pc(i) + by);
+}
+
 dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
                            bool translating) {
   app_pc start = dr_fragment_app_pc(tag);
   unanswered(drcontext, code);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
+  const ptrdiff_t distance = translating ? from_copy(start, code) : 0;
+  move_addresses(code, distance);
   if (!image_never_counts(start)) count_runs(drcontext, code, for_trace);
   split_call(drcontext, code);
+  move_addresses(code, -distance);
   boundary_insert(drcontext, start, code);
   if (translating) decode_raw(drcontext, code);
   return DR_EMIT_DEFAULT;
