@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.compile import compile_text
-from tests.support.cpu_programs import build, execution, failures, profile
+from tests.support.cpu_programs import build, command, execution, failures, profile
 from tests.support.probes import needs_valgrind
 from tests.support.run import output, run_text, xpuprof_text
 from xpuprof.engines.cpu.valgrind import LAUNCHER, Valgrind
@@ -220,6 +220,44 @@ int main(void) {
 """
     done = profile(Valgrind(), [compile_text(source, tmp_path / "p")], tmp_path / "run")
     assert done.process.returncode == 5 and not (tmp_path / "run" / "failures").exists()
+
+
+@pytest.mark.parametrize("end", ["exit", "execute", "abort"])
+def test_no_room_for_signals(end: str, tmp_path: Path) -> None:
+    """GIVEN threads in system calls, and a user who may have no queued signals THEN the program
+    ends, or executes another one, as it does natively."""
+    source = """#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+static void *sleeper(void *blocks) {
+  sigset_t all;
+  sigfillset(&all);
+  if (blocks) pthread_sigmask(SIG_BLOCK, &all, NULL);
+  while (pause()) {
+  }
+  return blocks;
+}
+int main(int argc, char **argv) {
+  struct rlimit none = {0, 0};
+  pthread_t thread;
+  setrlimit(RLIMIT_SIGPENDING, &none);
+  for (int i = 0; i < 5; i++) pthread_create(&thread, NULL, sleeper, i % 2 ? argv : NULL);
+  usleep(100000);
+  if (!strcmp(argv[argc - 1], "abort")) abort();
+  if (!strcmp(argv[argc - 1], "execute")) execl("/bin/echo", "echo", "executed", NULL);
+  exit(3);
+}
+"""
+    program = compile_text(source, tmp_path / "threads", "-pthread")
+    native = run_text([program, end])
+    line, environment = command(Valgrind(), [program, end], tmp_path / "p")
+    done = run_text(line, environment=environment, timeout=20)
+    assert (done.returncode, done.stdout) == (native.returncode, native.stdout)
 
 
 @pytest.mark.slow

@@ -210,6 +210,31 @@ void __wrap_vgPlain_kill_self(Int signal) {
   xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
 }
 
+/* A thread that ends the process, or executes another program, takes the others out of their system
+ * calls by a signal of Valgrind's, once, and waits for them. The kernel refuses that signal while
+ * as many are queued as the user may have. One from kill() needs no place in the queue, but any of
+ * the threads may get it, and several make one: so it is sent again until all have gone. The sender
+ * blocks it. */
+extern Int VG_(max_signal); /* that signal */
+extern Int __real_vgPlain_tkill(Int, Int);
+extern Int __wrap_vgPlain_tkill(Int, Int);
+extern void __real_vgPlain_vg_yield(void);
+extern void __wrap_vgPlain_vg_yield(void);
+
+static Bool queue_was_full;
+
+Int __wrap_vgPlain_tkill(Int thread, Int signal) {
+  if (signal != VG_(max_signal)) return __real_vgPlain_tkill(thread, signal);
+  Word error = xp_system_call(__NR_tgkill, VG_(getpid)(), thread, signal, 0);
+  if (error == -VKI_EAGAIN) queue_was_full = True;
+  return error ? -1 : 0;
+}
+
+void __wrap_vgPlain_vg_yield(void) {
+  if (queue_was_full) xp_system_call(__NR_kill, VG_(getpid)(), VG_(max_signal), 0, 0);
+  __real_vgPlain_vg_yield();
+}
+
 /* Defined in VEX: turns one instruction into intermediate code. */
 typedef struct {
   UInt len;
