@@ -203,6 +203,11 @@ code_place image_place(Addr code) {
   return place;
 }
 
+Bool image_is_program(Addr code) {
+  const image *im = image_at(VG_(am_find_nsegment)(code));
+  return im && im->elf;
+}
+
 /* ---- the device runtime ---------------------------------------------------------------------- */
 
 image_role image_role_of(Addr code) {

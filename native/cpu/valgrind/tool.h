@@ -14,6 +14,7 @@ Bool process_is_root(void); /* the process started by the user */
 
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 code_place image_place(Addr code);
+Bool image_is_program(Addr code); /* it lies in a program's or a library's file */
 
 /* What a file is to a device that is this processor. */
 typedef enum image_role {

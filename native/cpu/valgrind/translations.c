@@ -6,6 +6,7 @@
  * numbers differ between runs, so each use patches them. */
 #include "translations.h"
 
+#include "changing_code.h"
 #include "libvex.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
@@ -173,6 +174,7 @@ VexTranslateResult __wrap_LibVEX_Translate(VexTranslateArgs *args) {
   if (s && use_kept(s, args, &result)) return result;
   now.n = 0;
   now.of_this_run = False;
+  changing_code_compare(args);
   result = __real_LibVEX_Translate(args);
   if (s && store_has_room() && can_keep(args, &result)) keep(s, args, result.n_guest_instrs);
   return result;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program of many small functions (many.h, generated) that does what kept translations must
  * withstand: its argument says what. */
+#define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -31,15 +32,47 @@ __asm__(
     "ret\n"
     ".p2align 12\n");
 
-/* How many calls of changed code gave what the old code did. */
-static int stale(void) {
+/* One that has a page to itself. */
+typedef int function(void);
+function inside;
+__asm__(
+    ".text\n"
+    ".p2align 12\n"
+    ".globl inside\n"
+    "inside: mov $7, %eax\n"
+    "ret\n"
+    ".p2align 12\n");
+
+/* How many calls gave what the code did before it was changed. */
+static int changes(unsigned char *code, function *runs) {
   int wrong = 0;
-  if (mprotect(second, PAGE, READ_WRITE_EXECUTE)) return -1;
   for (int i = 7; i < 20; i++) {
-    second[1] = (unsigned char)i;
-    wrong += cross() != i;
+    code[1] = (unsigned char)i;
+    wrong += runs() != i;
   }
   return wrong;
+}
+
+static int stale(void) {
+  if (mprotect(second, PAGE, READ_WRITE_EXECUTE)) return -1;
+  return changes(second, cross);
+}
+
+static int patched(void) {
+  int wrong = inside() != 7;
+  if (mprotect((void *)inside, PAGE, READ_WRITE_EXECUTE)) return -1;
+  return wrong + changes((unsigned char *)inside, inside);
+}
+
+/* As runtimes do that never let memory be written to and executed. */
+static int twice(void) {
+  int file = memfd_create("code", 0);
+  if (ftruncate(file, PAGE)) return -1;
+  void *runs = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+  void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (runs == MAP_FAILED || code == MAP_FAILED) return -1;
+  memcpy(code, (void *)inside, PAGE);
+  return changes(code, (function *)runs);
 }
 
 /* Memory at a low fixed address, as of an emulated machine. */
@@ -75,6 +108,8 @@ int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   int result = 0;
   if (!strcmp(what, "stale")) result = stale();
+  if (!strcmp(what, "patched")) result = patched();
+  if (!strcmp(what, "twice")) result = twice();
   if (!strcmp(what, "fixed")) result = fixed();
   if (!strcmp(what, "filter")) result = filter();
   if (!strcmp(what, "cut")) result = cut(argc - 2, argv + 2);
