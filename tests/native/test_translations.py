@@ -206,7 +206,7 @@ def halve(content: bytes) -> bytes:
 def flip(content: bytes) -> bytes:
     """Every 61st byte, so that no record is left whole."""
     damaged = bytearray(content)
-    for at in range(24, len(content), 61):
+    for at in range(32, len(content), 61):
         damaged[at] ^= 0x55
     return bytes(damaged)
 
@@ -225,6 +225,21 @@ def test_damaged_files(tmp_path: Path, cache: Path, damage: Callable[[bytes], by
     second = profile(Valgrind(), [program], tmp_path / "p2")
     assert (second.process.stdout, second.process.stderr) == (result(3), "")
     assert same(first, second)
+
+
+def test_a_file_with_the_name_of_another(tmp_path: Path, cache: Path) -> None:
+    """GIVEN translations that count in place of those that do not, and the reverse THEN none is
+    used, and each run has exactly its own blocks."""
+    program = many_functions(tmp_path / "a", 3)
+    options = (CpuOptions(exclude_images=("many",)), None)
+    runs = [profile(Valgrind(), [program], tmp_path / f"p{n}", options[n % 2]) for n in range(2)]
+    (counted,) = cache.glob(f"*/{ID[2:]}-0-counted")
+    other = counted.with_name(f"{ID[2:]}-0")
+    other.rename(tmp_path / "other")
+    counted.rename(other)
+    (tmp_path / "other").rename(counted)
+    for n, before in enumerate(runs):
+        assert same(profile(Valgrind(), [program], tmp_path / f"p{n + 2}", options[n]), before)
 
 
 def test_files_of_others_are_not_used(tmp_path: Path, cache: Path) -> None:

@@ -92,17 +92,17 @@ static Bool next(kept *k, SizeT *at) {
 
 const record *kept_next(kept *k, SizeT *at) { return guarded(k, next, at); }
 
-static Bool fits(const kept_head *h, SizeT size) {
+static Bool fits(const kept_head *h, SizeT size, ULong key) {
   SizeT rest = size - sizeof *h;
   return size > sizeof *h && VG_(memcmp)(h->magic, KEPT_MAGIC, sizeof h->magic) == 0 &&
-         h->size < rest && h->size % sizeof(ULong) == 0 && h->table_room &&
+         h->key == key && h->size < rest && h->size % sizeof(ULong) == 0 && h->table_room &&
          !(h->table_room & (h->table_room - 1)) && h->table_room <= rest / sizeof(slot) &&
          h->size + h->table_room * sizeof(slot) == rest;
 }
 
-void kept_map(kept *k, Int fd, SizeT size) {
+void kept_map(kept *k, Int fd, SizeT size, ULong key) {
   kept_head h;
-  if (VG_(read)(fd, &h, sizeof h) != sizeof h || !fits(&h, size)) return;
+  if (VG_(read)(fd, &h, sizeof h) != sizeof h || !fits(&h, size, key)) return;
   SysRes place = VG_(am_mmap_file_float_valgrind)(size, VKI_PROT_READ, fd, 0);
   if (sr_isError(place)) return;
   *k = (kept){.file = (UChar *)sr_Res(place), .file_size = size};

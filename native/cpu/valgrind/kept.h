@@ -12,10 +12,11 @@
 /* The heap follows, then the table. */
 typedef struct kept_head {
   HChar magic[8];
+  ULong key;              /* what the records depend on, beside the code */
   ULong size, table_room; /* bytes of the heap, slots of the table */
 } kept_head;
 
-#define KEPT_MAGIC "xpuvex2"
+#define KEPT_MAGIC "xpuvex3"
 
 typedef struct kept {
   UChar *file; /* NULL: none */
@@ -24,7 +25,7 @@ typedef struct kept {
   shelf shelf;
 } kept;
 
-void kept_map(kept *k, Int fd, SizeT size);
+void kept_map(kept *k, Int fd, SizeT size, ULong key);
 /* Copies, which the next call replaces. */
 const record *kept_find(kept *k, Addr address); /* or NULL */
 /* As shelf_next(), without those that were replaced. */

@@ -66,6 +66,12 @@ static void name_file(HChar path[MAX_PATH], const store *s) {
   VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder, image, number % 2 ? "-counted" : "");
 }
 
+/* A file may have got its name from another one, of another build of the tool even. */
+static ULong key_of(const HChar *path) {
+  const HChar *name = path + VG_(strlen)(options.translations);
+  return hash_bytes(name, VG_(strlen)(name), HASH_SEED);
+}
+
 /* ---- sandboxes ------------------------------------------------------------------------------- */
 
 static Bool sandboxed;
@@ -93,7 +99,7 @@ static void read_file(store *s) {
   Int fd = VG_(fd_open)(path, VKI_O_RDONLY | NO_FOLLOW, 0);
   if (fd < 0) return;
   if (VG_(fstat)(fd, &file) == 0 && is_own_file(&file) && file.size > 0 && file.size <= MAX_FILE) {
-    kept_map(&s->kept, fd, (SizeT)file.size);
+    kept_map(&s->kept, fd, (SizeT)file.size, key_of(path));
     xp_system_call(__NR_utimensat, fd, 0, 0, 0); /* the launcher removes what is not used */
   }
   VG_(close)(fd);
@@ -152,8 +158,8 @@ static void put(const void *from, SizeT size) {
   }
 }
 
-static void put_head(const shelf *table) {
-  kept_head h = {.size = table->size, .table_room = table->table_room};
+static void put_head(const shelf *table, ULong key) {
+  kept_head h = {.key = key, .size = table->size, .table_room = table->table_room};
   VG_(memcpy)(h.magic, KEPT_MAGIC, sizeof h.magic);
   put(&h, sizeof h);
 }
@@ -176,17 +182,17 @@ static void put_records(shelf *table, store *s) {
     if (!shelf_find(&s->fresh, r->address)) put_record(table, r);
 }
 
-static Bool write_store(Int fd, store *s) {
+static Bool write_store(Int fd, store *s, ULong key) {
   shelf table = {0}; /* of the file */
   out.fd = fd;
   out.size = out.buffered = 0;
   out.failed = False;
-  put_head(&table);
+  put_head(&table, key);
   put_records(&table, s);
   put(table.table, table.table_room * sizeof *table.table);
   flush();
   VG_(lseek)(fd, 0, VKI_SEEK_SET);
-  put_head(&table);
+  put_head(&table, key);
   flush();
   VG_(free)(table.table);
   return !out.failed;
@@ -221,7 +227,7 @@ static void save(store *s) {
   VG_(snprintf)(made, sizeof made, "%s.new", path);
   Int fd = is_as_read(path, s) ? create(made) : -1;
   if (fd < 0) return;
-  Bool written = write_store(fd, s);
+  Bool written = write_store(fd, s, key_of(path));
   VG_(close)(fd);
   if (!written || VG_(rename)(made, path) != 0) VG_(unlink)(made);
 }
