@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from tests.support import traces
 from xpuprof.cli import cli
 from xpuprof.launch.finish import finish
+from xpuprof.launch.losses import losses
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.sums import NOT_READ
@@ -96,3 +97,16 @@ def test_a_reason_of_the_manifest_stays(tmp_path: Path) -> None:
     run = traces.write_run(tmp_path / "run", traces.events(), traces.cpu(), status="partial")
     (run / "profile" / "h-77" / "cpu.xpt").write_bytes(b"")
     assert Run.open(run).reason == "made up"
+
+
+def test_environments_have_one_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GIVEN executions of processes with short and long numbers THEN what the program finds on its
+    stack lies at the same addresses, on which its path through libc depends."""
+    sizes = set()
+    for number in (7, 1234567):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with losses(folder) as opened:
+            sizes.add(len(str(opened.environment)))
+    assert len(sizes) == 1

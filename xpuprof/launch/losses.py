@@ -59,7 +59,7 @@ def losses(folder: Path) -> Iterator[Losses]:
     failures.chmod(0o1777)  # for processes that change their user
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.setblocking(False)
-        receiver.bind(f"\0xpuprof-{os.getpid()}-{secrets.token_hex(8)}")
+        receiver.bind(f"\0xpuprof-{secrets.token_hex(12)}")
         try:
             yield Losses(folder, receiver)
         finally:
