@@ -5,7 +5,6 @@ block by block."""
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,18 +35,6 @@ def over_slices(counts: Counts) -> dict[tuple[int, str, int, int], int]:
     return result
 
 
-class PreciseValgrind(Valgrind):
-    """Registers are precise at a faulting instruction, so that a handler can fix the cause and
-    return."""
-
-    def wrap(
-        self, argv: Sequence[str], options: CpuOptions, folder: Path
-    ) -> tuple[list[str], dict[str, str]]:
-        line, environment = super().wrap(argv, options, folder)
-        line.insert(2, "--vex-iropt-register-updates=allregs-at-mem-access")
-        return line, environment
-
-
 @with_and_without_traces
 @pytest.mark.parametrize(
     "arguments",
@@ -66,7 +53,7 @@ def test_same_blocks_and_counts(
     own = CpuOptions(main_image_only=True)
     native = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
     found = []
-    for engine in (PreciseValgrind(), dynamorio):
+    for engine in (Valgrind(), dynamorio):
         done = profile(engine, argv, tmp_path / engine.name, own)
         assert (done.process.stdout, done.process.returncode) == (native.stdout, native.returncode)
         assert done.only.stream.end == (len(done.only.stream["cuts"]), done.only.total())

@@ -274,14 +274,16 @@ def test_size_limit_of_the_program(tmp_path: Path, cache: Path) -> None:
     assert not list(cache.glob("*/*.new"))
 
 
-@pytest.mark.parametrize("what", ["stale", "patched", "twice", "fixed", "filter", "umask", "cut"])
+@pytest.mark.parametrize(
+    "what", ["stale", "patched", "twice", "repaired", "fixed", "filter", "umask", "cut"]
+)
 def test_programs_that_change_their_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """GIVEN a program that changes code within a kept translation, writes over a function, writes
-    code through another mapping of its file, maps memory where it likes, forbids system calls, or
-    damages the files in use THEN it ends as natively, whether an ordinary run was kept before or
-    not."""
+    code through another mapping of its file, repairs what it faulted on, maps memory where it
+    likes, forbids system calls, or damages the files in use THEN it ends as natively, whether an
+    ordinary run was kept before or not."""
     program = troublemaker(tmp_path / "a")
     for n, (place, argument) in enumerate((("new", what), ("used", ""), ("used", what))):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))

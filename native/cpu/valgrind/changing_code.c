@@ -7,6 +7,7 @@
  * memory. */
 #include "changing_code.h"
 
+#include "faults.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_vki.h"
 #include "tool.h"
@@ -18,11 +19,14 @@ static Bool may_change(Addr code) {
   return segment && segment->kind == SkFileC && (segment->hasW || !image_is_program(code));
 }
 
-/* The set of those parts of the code that are compared. */
+/* The set of those parts of the code that are compared. Valgrind also decides here how precise
+ * registers are. */
 static UInt compared(void *closure, VexRegisterUpdates *precision, const VexGuestExtents *parts) {
   UInt set = valgrinds(closure, precision, parts);
   for (UInt i = 0; i < parts->n_used; i++)
     if (may_change(parts->base[i])) set |= 1u << i;
+  if (faults_are_handled() && *precision < VexRegUpdAllregsAtMemAccess)
+    *precision = VexRegUpdAllregsAtMemAccess;
   return set;
 }
 

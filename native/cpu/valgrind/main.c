@@ -3,6 +3,7 @@
 
 /* Registers the tool with Valgrind's core. */
 #include "executables.h"
+#include "faults.h"
 #include "instrument.h"
 #include "native_kernels.h"
 #include "program_name.h"
@@ -87,6 +88,7 @@ static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes
   (void)tid, (void)n;
   vfork_after_call(result);
   stop_signals_after_call(call, arguments);
+  faults_after_call(call, arguments);
 }
 
 static void forked_child(ThreadId tid) {

@@ -2,10 +2,12 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Files of kept translations: below the launcher's folder, one folder for each build of the tool
- * and set of processor features, and in it two files for each image, without counting and with it.
+ * and set of processor features, and in it files for each image: without counting and with it, and
+ * both for programs that handle faults.
  * A process replaces files when it ends; none is modified in place. */
 #include <elf.h>
 
+#include "faults.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -24,7 +26,8 @@ enum { MAX_FILE = 256 << 20, MAX_FRESH = 96 << 20 }; /* bytes; new ones of all i
 /* Writing must be worth it: this many new translations in all, in the file, and of the file. */
 enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
 
-static store *stores; /* by image, twice */
+enum { PER_IMAGE = 4, COUNTED = 1, PRECISE = 2 };
+static store *stores; /* by image, PER_IMAGE times */
 static SizeT stores_room;
 static UInt inherited; /* fresh translations that a forked child has from its parent */
 
@@ -62,8 +65,10 @@ static void name_folder(UInt features) {
 static void name_file(HChar path[MAX_PATH], const store *s) {
   UInt number = (UInt)(s - stores);
   HChar image[IMAGE_KEY_ROOM];
-  image_key(number / 2, image);
-  VG_(snprintf)(path, MAX_PATH, "%s/%s%s", folder, image, number % 2 ? "-counted" : "");
+  image_key(number / PER_IMAGE, image);
+  VG_(snprintf)
+  (path, MAX_PATH, "%s/%s%s%s", folder, image, number & COUNTED ? "-counted" : "",
+   number & PRECISE ? "-precise" : "");
 }
 
 /* A file may have got its name from another one, of another build of the tool even. */
@@ -111,7 +116,9 @@ store *store_at(Addr code, UInt features) {
   if (!folder[0] || sandboxed) return NULL;
   UInt image = image_to_keep(code, &counts);
   if (image == NO_IMAGE) return NULL;
-  UInt number = 2 * image + (counts && window_adds_counters());
+  UInt number = PER_IMAGE * image;
+  if (counts && window_adds_counters()) number |= COUNTED;
+  if (faults_are_handled()) number |= PRECISE;
   stores = grown(stores, &stores_room, number + 1, sizeof *stores);
   if (!stores[number].tried) read_file(&stores[number]);
   return &stores[number];

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,6 +77,26 @@ static int twice(void) {
   return changes(code, (function *)runs);
 }
 
+static volatile int faults;
+
+static void repair(int signal, siginfo_t *fault, void *context) {
+  void *page = (void *)((uintptr_t)fault->si_addr & ~(uintptr_t)(PAGE - 1));
+  (void)signal, (void)context;
+  if (++faults > PAGE || mprotect(page, PAGE, PROT_READ | PROT_WRITE)) _exit(1);
+}
+
+/* As garbage collectors do: each page is written to once it has faulted. */
+static int repaired(void) {
+  enum { PAGES = 100 };
+  struct sigaction action = {.sa_sigaction = repair, .sa_flags = SA_SIGINFO};
+  int wrong = 0;
+  char *pages = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || sigaction(SIGSEGV, &action, NULL)) return -1;
+  for (int i = 0; i < PAGES; i++) pages[i * PAGE] = (char)i;
+  for (int i = 0; i < PAGES; i++) wrong += pages[i * PAGE] != i;
+  return wrong + (faults != PAGES);
+}
+
 /* Memory at a low fixed address, as of an emulated machine. */
 static int fixed(void) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
@@ -110,6 +132,7 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "stale")) result = stale();
   if (!strcmp(what, "patched")) result = patched();
   if (!strcmp(what, "twice")) result = twice();
+  if (!strcmp(what, "repaired")) result = repaired();
   if (!strcmp(what, "fixed")) result = fixed();
   if (!strcmp(what, "filter")) result = filter();
   if (!strcmp(what, "cut")) result = cut(argc - 2, argv + 2);
