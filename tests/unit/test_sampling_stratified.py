@@ -49,17 +49,16 @@ def test_student_and_its_degrees_of_freedom() -> None:
     assert freedom_of_sum(np.array([2.0, 0.0]), np.array([math.inf, 5.0])) == math.inf
 
 
-def test_one_allocation_with_and_without_replacement() -> None:
-    """Taking all slices makes the finite-population factor vanish."""
+def test_sizes_with_and_without_replacement() -> None:
+    """Taking all slices makes the finite-population factor vanish; of many it hardly counts."""
     size, spread, cost = np.array([10**7, 10**7]), np.array([1.0, 3.0]), np.array([1.0, 4.0])
     variance = (0.05 * 5e7 / 1.96) ** 2
-    assert fewest(size, spread, cost, variance).tolist() == (
-        fewest(size, spread, cost, variance, replacement=True).tolist()
-    )
+    eq_6 = joint_sizes(size, cost, spread, 0.05, 1.96) @ cost
+    assert eq_6 - 5.0 <= fewest(size, spread, cost, variance) @ cost <= eq_6
     small = np.array([20, 20])
     # The second is taken whole; of the first, 400 / m - 20 <= 9 from m = 14 on.
     assert fewest(small, spread, cost, 9.0).tolist() == [14, 20]
-    assert (fewest(small, spread, cost, 9.0, replacement=True) > 20).all()
+    assert (joint_sizes(small, cost, spread, 0.06 * 1.96, 1.96) > 20).all()
 
 
 def test_single_slices_leave_the_others_their_variance() -> None:

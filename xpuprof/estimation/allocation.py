@@ -46,39 +46,15 @@ def moments(labels: I32, times: F64, clusters: int, lost_freedom: int = 1) -> tu
     return size, mean, np.sqrt(square / np.maximum(size - lost_freedom, 1))
 
 
-def fewest(size: I64, spread: F64, cost: F64, variance: float, *, replacement: bool = False) -> I64:
-    """Least cost for a given variance of the projected total: representatives per cluster,
-    int64[k].
+def fewest(size: I64, spread: F64, cost: F64, variance: float) -> I64:
+    """Representatives per cluster, int64[k], for a given variance of the projected total at least
+    cost; the least number there is if all slices cost the same.
 
-    Neyman's allocation with costs, m proportional to N s / sqrt(a). `spread` is s, `cost` the mean
-    cost a of a slice of the cluster. Every cluster gets at least 1 and, without replacement, at
-    most all of its slices; with replacement the variance is sum N^2 s^2 / m.
+    `spread` is s, `cost` the mean cost a of a slice of the cluster. Every cluster gets at least 1
+    and at most all of its slices.
     """
-    size_f = size.astype(np.float64)
-    root_cost = np.sqrt(np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0))
-    weight = size_f * spread
-    # A cluster that is measured completely leaves the others more room, so repeat until none is
-    # added. A single slice is, however little it varies: the others have its room from the start.
-    whole = size == 1 if not replacement else np.zeros(len(size), dtype=bool)
-    while True:
-        rest = ~whole
-        spared = 0.0 if replacement else float(np.dot(size_f[rest], spread[rest] ** 2))
-        room = max(variance + spared, 1e-300)
-        scale = float(np.sum(weight[rest] * root_cost[rest])) / room
-        wanted = np.maximum(np.ceil(scale * weight / root_cost - 1e-9), 1.0)
-        over = rest & (wanted >= size_f) & (spread > 0.0)
-        if replacement or not over.any():
-            return np.where(whole, size, wanted).astype(np.int64)
-        whole |= over
-
-
-def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I64:
-    """Representatives per cluster, int64[k], so that the projected total is within `target`, a
-    fraction, of `total` at 95 %, at least cost. `fewest` rounds up each size for itself; here they
-    are whole numbers together, the least number there is if all slices cost the same."""
     strata = _Strata.of(size, spread, cost)
-    allowed = (target * total / z_score()) ** 2 + strata.all_measured
-    allowed *= 1.0 + 1e-12  # rounding
+    allowed = (variance + strata.all_measured) * (1.0 + 1e-12)  # rounding
 
     def misses(counts: I64) -> bool:
         return strata.variance(counts) > allowed
@@ -96,6 +72,11 @@ def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I6
                 counts[cluster] += 1
                 break
     return counts
+
+
+def needed(size: I64, spread: F64, cost: F64, total: float, target: float) -> I64:
+    """`fewest` so that the projected total is within `target`, a fraction, of `total` at 95 %."""
+    return fewest(size, spread, cost, (target * total / z_score()) ** 2)
 
 
 def affordable(size: I64, spread: F64, cost: F64, budget: float, most: float = math.inf) -> I64:
