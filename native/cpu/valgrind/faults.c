@@ -10,6 +10,7 @@
 #include "pub_tool_libcsignal.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "tool.h"
 
 /* Declared in Valgrind's core. */
 extern void VG_(discard_translations)(Addr, ULong, const HChar *);
@@ -19,10 +20,12 @@ static Bool handled;
 
 Bool faults_are_handled(void) { return handled; }
 
+/* A device runtime's handler is LLVM's, which tells where it crashed and repairs nothing. */
 static Bool program_handles(Int signal) {
   vki_sigaction_fromK_t programs;
   return !sr_isError(VG_(do_sys_sigaction)(signal, NULL, &programs)) &&
-         programs.ksa_handler != VKI_SIG_DFL && programs.ksa_handler != VKI_SIG_IGN;
+         programs.ksa_handler != VKI_SIG_DFL && programs.ksa_handler != VKI_SIG_IGN &&
+         image_role_of((Addr)programs.ksa_handler) == ROLE_NONE;
 }
 
 void faults_after_call(UInt call, const UWord *arguments) {
