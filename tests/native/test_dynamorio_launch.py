@@ -46,26 +46,18 @@ def test_instruction_sets_are_kept(tmp_path: Path) -> None:
 
 @needs_dynamorio
 @with_and_without_traces
-def test_generated_code(tmp_path: Path, dynamorio: DynamoRio) -> None:
+@pytest.mark.parametrize(
+    ("name", "ending"), [("cpu_generated", "0 failed\n"), ("cpu_rewritten", ", 1000 faults\n")]
+)
+def test_code_that_changes(tmp_path: Path, dynamorio: DynamoRio, name: str, ending: str) -> None:
     """GIVEN generated code that changes the target of a hot loop, and forks while threads generate
-    code, THEN the program continues as it does natively, with and without traces."""
-    program = build("cpu_generated")
+    code; or code that is rewritten before each call, so that DynamoRIO keeps copies of it, and
+    faults THEN the program continues as it does natively, with and without traces."""
+    program = build(name)
     native = run_text([program], check=True)
     done = profile(dynamorio, [program], tmp_path / "p")
     assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
-    assert native.stdout.endswith("0 failed\n")
-
-
-@needs_dynamorio
-@with_and_without_traces
-def test_faults_in_code_that_changes(tmp_path: Path, dynamorio: DynamoRio) -> None:
-    """GIVEN code that is rewritten before each call, so that DynamoRIO keeps copies of it, and
-    faults THEN the program's handler gets the program's state."""
-    program = build("cpu_rewritten")
-    native = run_text([program], check=True)
-    done = profile(dynamorio, [program], tmp_path / "p")
-    assert (done.process.stdout, done.process.returncode) == (native.stdout, 0)
-    assert native.stdout.endswith(", 1000 faults\n")
+    assert native.stdout.endswith(ending)
 
 
 @needs_dynamorio

@@ -97,42 +97,46 @@ def affordable(size: I64, spread: F64, cost: F64, budget: float, most: float = m
     return counts
 
 
+def positive(cost: F64) -> F64:
+    """The costs, those of 0 raised to the least of the others."""
+    return np.maximum(cost, cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class _Strata:
-    """Clusters of `size` slices each, of mean cost `cost`, with `square` N^2 s^2."""
+    """Clusters of `size` slices each, with `square` N^2 s^2 and `worth` N^2 s^2 / cost."""
 
     size: I64
-    cost: F64
     square: F64
+    worth: F64
     all_measured: float
     """`variance` when every slice is measured."""
 
     @classmethod
     def of(cls, size: I64, spread: F64, cost: F64) -> _Strata:
-        """Costs are positive in it, and the spread of equal times, which is rounding, is 0."""
-        least = cost[cost > 0.0].min() if np.any(cost > 0.0) else 1.0
+        """The spread of equal times, which is rounding, counts as 0."""
         weight = size * spread
         weight[weight <= 1e-9 * weight.max()] = 0.0
         square = weight**2
-        return cls(size, np.maximum(cost, least), square, float(np.sum(square / size)))
+        return cls(size, square, square / positive(cost), float(np.sum(square / size)))
 
     def variance(self, counts: I64) -> float:
-        """Of the projected total, and `all_measured` more."""
+        """Variance of the projected total plus `all_measured`."""
         return float((self.square / counts).sum())
 
     def worthwhile(self, accepted: Callable[[I64], bool]) -> I64:
         """All steps (see there) worth some bound or more, whose result is `accepted`, and hardly
         more would be; one slice of each cluster if none is. Fewer steps must be accepted, too."""
-        share = self.square / self.cost
         best = np.ones(len(self.size), np.int64)
-        if not np.any(share > 0.0):
+        varies = self.worth > 0.0
+        if not varies.any():
             return best
-        # The step from m is worth share / (m (m + 1)); the bound is 1 / middle.
-        beyond = np.where(share > 0.0, self.size, 1)
-        low, high = 0.0, 4.0 * float(self.size.max()) ** 2 / float(share[share > 0.0].min())
+        # The step from m slices is worth `worth` / (m (m + 1)); the bound is 1 / middle.
+        beyond = np.where(varies, self.size, 1)
+        low, high = 0.0, 4.0 * float(self.size.max()) ** 2 / float(self.worth[varies].min())
         while int((beyond - best).sum()) > len(best):
             middle = (low + high) / 2.0
-            taken = np.floor(0.5 + np.sqrt(0.25 + middle * share))
+            taken = np.floor(0.5 + np.sqrt(0.25 + middle * self.worth))
             trial = np.minimum(taken, self.size).astype(np.int64)
             if accepted(trial):
                 low, best = middle, trial
@@ -141,21 +145,17 @@ class _Strata:
         return best
 
     def steps(self, counts: I64) -> Iterator[int]:
-        """Clusters of which one slice more lowers the variance most for its cost, best first. A
-        cluster that the caller does not add to `counts` is not proposed again."""
-        share = self.square / self.cost
+        """Clusters of which one slice more lowers the variance most for its cost, best first. The
+        caller adds each to `counts`, or stops."""
 
-        def worth(cluster: int) -> tuple[float, int]:
+        def step(cluster: int) -> tuple[float, int]:
             count = float(counts[cluster])
-            return -share[cluster] / (count * (count + 1.0)), cluster
+            return -self.worth[cluster] / (count * (count + 1.0)), cluster
 
-        heap = [worth(int(cluster)) for cluster in np.flatnonzero(share > 0.0)]
+        heap = [step(int(cluster)) for cluster in np.flatnonzero(self.worth > 0.0)]
         heapify(heap)
         while heap:
             _, cluster = heappop(heap)
-            count = counts[cluster]
-            if count == self.size[cluster]:
-                continue
-            yield cluster
-            if counts[cluster] > count:
-                heappush(heap, worth(cluster))
+            if counts[cluster] < self.size[cluster]:
+                yield cluster
+                heappush(heap, step(cluster))

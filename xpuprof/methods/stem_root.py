@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from xpuprof.arrays import F64, I64
 from xpuprof.clustering.one_dimension import ROUNDING, Sorted, compress, k_means
+from xpuprof.estimation.allocation import positive
 from xpuprof.estimation.quantiles import z_score
 from xpuprof.estimation.stratified import Partition, Rows
 from xpuprof.methods import drawn
@@ -75,8 +76,7 @@ def joint_sizes(size: I64, mean: F64, sigma: F64, epsilon: float, z: float) -> I
     derivation, section 8.1, and the constraint give the sum of the square roots.)
     """
     allowed = max((epsilon * float(np.dot(size, mean)) / z) ** 2, 1e-300)
-    least = mean[mean > 0.0].min() if np.any(mean > 0.0) else 1.0
-    root, weight = np.sqrt(np.maximum(mean, least)), size * sigma
+    root, weight = np.sqrt(positive(mean)), size * sigma
     wanted = np.ceil(float(np.dot(weight, root)) / allowed * weight / root - 1e-9)
     return np.maximum(wanted, 1.0).astype(np.int64)
 

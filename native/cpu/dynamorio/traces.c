@@ -166,9 +166,10 @@ dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, 
   return DR_EMIT_DEFAULT;
 }
 
-/* A block with a system call that we did not ask for belongs to one thread. Where such a block
- * begins a trace, DynamoRIO builds it anew for a trace that continues past that one, and records
- * the links to it in two places: a list of links becomes a ring, and the thread hangs. */
+/* DynamoRIO keeps a block private to its thread if it makes a system call that we do not intercept.
+ * When a trace runs past another one that starts with such a block, DynamoRIO rebuilds the block
+ * without linking it. Links to it are then in two lists, one can become a cycle, and the thread
+ * hangs. */
 static bool makes_system_call(void *drcontext, app_pc pc) {
   enum { LONGEST_BLOCK = 256 }; /* DynamoRIO's -max_bb_instrs */
   instr_t i;
