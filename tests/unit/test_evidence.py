@@ -86,6 +86,7 @@ def test_the_page_says_what_failed_and_why(tmp_path: Path, done: list[str]) -> N
     assert "2 cores, CPU OS. Idle. Commit abc." in text
     assert "| program | timer | other | run, s |" in text
     assert "| 3.00 % | 2.00 % |" in text
+    assert "- other: geometric mean 3.00, worst 3.00 (waves), 1 measured that" in text
     for miss in ("engine valgrind: no memory", "other: the result is not right", "plough: does"):
         assert miss in text
     shown = html(text, [record], tmp_path, tmp_path / "docs")

@@ -16,6 +16,8 @@ from tools.evidence.measure import LONG_S, SELECTED
 
 Record = Mapping[str, Any]
 Column = tuple[str, Callable[[Record], str]]
+STARTED_S = 1.0
+"""Native time of a program whose cost is more than that of its start."""
 TEMPLATE = """<!doctype html><meta charset="utf-8"><title>Public programs</title><style>
 body { font: 15px/1.4 sans-serif; max-width: 90em; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block;
@@ -47,6 +49,7 @@ def page(records: Sequence[Record], remarks: Mapping[str, str], note: str) -> st
         "## Cost\n",
         "Ratios of wall time to a native run; memory is the largest process. A CPU engine alone "
         f"translates kernels, too; it was left out for programs of {LONG_S:.0f} s and more.\n",
+        _slowdowns(whole),
         _table(whole, _cost(whole)),
         "## Methods\n",
         "Every method on the same recorded runs, 20 seeds, every parameter at its default; means "
@@ -101,6 +104,26 @@ def _goals(records: Sequence[Record], whole: Sequence[Record]) -> str:
         f"- Output equal in {sum(record['same_output'] for record in whole)}, exit code in "
         f"{sum(record['code'] for record in whole)} of {len(whole)}.",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _slowdowns(whole: Sequence[Record]) -> str:
+    """Mean and worst cost of each engine, over programs that do more than start."""
+    names = dict.fromkeys(name for record in whole for name in record.get("engines", {}))
+    lines = []
+    for name in names:
+        known = [
+            (record["engines"][name]["slowdown"], record["program"])
+            for record in whole
+            if record["native_s"] >= STARTED_S and name in record.get("engines", {})
+        ]
+        if known:
+            worst, program = max(known)
+            lines.append(
+                f"- {name.removeprefix('engine ')}: geometric mean "
+                f"{_geomean([value for value, _ in known]):.2f}, worst {worst:.2f} ({program}), "
+                f"{len(known)} measured that take {STARTED_S:g} s and more natively."
+            )
     return "\n".join(lines) + "\n"
 
 
