@@ -19,7 +19,7 @@ from tests.support import traces
 from tests.support.run import run_text
 from xpuprof.cli import cli
 from xpuprof.errors import UsageError
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.workflow.opened import open as open_run
 
 CLOSING = "void evil<'</script><b>'>(int*)"

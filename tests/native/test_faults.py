@@ -19,7 +19,8 @@ from tests.support.probes import require_opencl
 from xpuprof.launch import execute
 from xpuprof.launch.finish import finish
 from xpuprof.launch.streams import Input
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 
 SHORT = 0
 """In place of an error: a transfer of a single byte."""

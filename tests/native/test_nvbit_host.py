@@ -23,7 +23,7 @@ from xpuprof.methods.recorded import from_process
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc
 from xpuprof.trace.layout import EVENTS
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.streams import Stream, read_stream
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]

@@ -20,7 +20,7 @@ from xpuprof.launch.losses import losses
 from xpuprof.trace.layout import CPU, EVENTS
 from xpuprof.trace.losses import DISK_FULL
 from xpuprof.trace.reader import process_folders
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.streams import Stream, read_stream
 
 HARMLESS = ["close-range", "close-each", "dup-over", "chdir", "chroot", "setuid", "file-size"]

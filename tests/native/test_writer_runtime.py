@@ -19,7 +19,8 @@ from tests.support.run import python
 from xpuprof.trace.check import check_run
 from xpuprof.trace.clock import tsc, tsc_hz
 from xpuprof.trace.reader import process_folders, read_process
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.tables import Process
 
 LIBRARY = str(files("xpuprof") / "_native" / "libxpuprof_rt.so")

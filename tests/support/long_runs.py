@@ -22,7 +22,7 @@ from tests.support.streams import text, varint, varints
 from xpuprof.selection.selection import Marker, Representative, Selection
 from xpuprof.trace.coordinates import JobRow
 from xpuprof.trace.layout import CPU, EVENTS, TAGS
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.streams import FILES
 
 KERNELS = 5

@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.support.streams import StreamWriter, text, u64, varint, varints
 from xpuprof.trace.layout import CPU, EVENTS
-from xpuprof.trace.run import RunWriter, create_run, read_manifest
+from xpuprof.trace.manifest import read_manifest
+from xpuprof.trace.run_writer import RunWriter, create_run
 from xpuprof.trace.streams import FILES
 
 Record = tuple[int, bytes, int | None]

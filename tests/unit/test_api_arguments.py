@@ -12,7 +12,7 @@ import xpuprof
 from tests.support import traces
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.errors import UsageError
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.timed import open_timed
 
 APP = ["true"]

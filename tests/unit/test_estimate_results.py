@@ -25,7 +25,7 @@ from xpuprof.methods.profile import SliceProfile
 from xpuprof.selection import parts
 from xpuprof.selection.selection import Representative, Selection
 from xpuprof.trace.kinds import Key
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 
 A = ["a/64", "b/64", "a/64", "b/64", "a/64"]
 CSV = "region,cycles,instructions,ipc\n1,100,200,2\n2,50,50,1\n3,10,5,0.5\n"

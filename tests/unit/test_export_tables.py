@@ -26,7 +26,8 @@ from xpuprof.formats.exporters import parquet
 from xpuprof.formats.exporters.chrome_trace import events
 from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.output import write_files
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.validation.timed import open_timed
 

@@ -24,7 +24,7 @@ from xpuprof.methods.declaration import Need
 from xpuprof.methods.profile import NeedsError, SliceProfile
 from xpuprof.selection.selection import Selection
 from xpuprof.signature.matrix import Projection
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 
 METHODS = {method.name: method for method in registry.methods()}
 MODULES = {

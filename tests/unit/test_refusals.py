@@ -23,7 +23,7 @@ from xpuprof.launch import ending
 from xpuprof.launch.ending import Ending
 from xpuprof.launch.program import resolve
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.timed import open_timed
 
 

@@ -14,7 +14,7 @@ from tests.support.runs_made_up import made_up_run, select_by_kernel
 from xpuprof.estimation.estimate import Estimate
 from xpuprof.estimation.measured import by_cluster
 from xpuprof.estimation.typical_times import typical_times
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.reliability import unlike_their_cluster, usable
 
 SELECTION = select_by_kernel(made_up_run(["k/64"] * 20))

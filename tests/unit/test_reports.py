@@ -34,8 +34,10 @@ from xpuprof.selection.identity import Program
 from xpuprof.selection.selection import Selection
 from xpuprof.signals import signal_name
 from xpuprof.trace.kinds import Key
+from xpuprof.trace.manifest import REDACTED
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import REDACTED, Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.regions import RegionTime
 from xpuprof.validation.timed import arranged
 from xpuprof.workflow.compare import Compared, Row, compare

@@ -12,7 +12,7 @@ from tests.support import traces
 from xpuprof.cli import cli
 from xpuprof.report.result import as_text
 from xpuprof.trace.records import ExecutionRecord
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.summary import no_launch
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import Execution

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from xpuprof.cli import cli
 from xpuprof.errors import UsageError, XpuprofError
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.run import create_run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.workflow.frequency_file import select_frequency_file
 from xpuprof.workflow.select import Places, Request, select_and_write
 

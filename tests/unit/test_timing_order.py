@@ -13,7 +13,8 @@ import pytest
 
 from tests.support import traces
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.native_times import NativeTimes, different_sequences, native_times
 from xpuprof.validation.timed import from_executions
 from xpuprof.workflow.repeats import _first_counts

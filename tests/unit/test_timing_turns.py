@@ -11,7 +11,8 @@ import pytest
 
 from tests.support import traces
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.native_times import different_sequences, native_times
 
 

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from tests.support import traces
 from xpuprof.cli import cli
 from xpuprof.trace.processes import job_of
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.validation.timed import open_timed
 from xpuprof.workflow.time import _varying
 

@@ -17,7 +17,8 @@ from xpuprof.cli import check, info
 from xpuprof.errors import TraceError
 from xpuprof.trace.check import INVARIANTS, check_run
 from xpuprof.trace.findings import Violation
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.workflow.imports import import_
 
 

@@ -17,7 +17,9 @@ import pytest
 import xpuprof
 from tests.support import traces
 from xpuprof.errors import OutputError, TraceError, UsageError
-from xpuprof.trace.run import Run, create_run, read_manifest
+from xpuprof.trace.manifest import read_manifest
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 
 
 def rewrite(run: Path, **changes: Any) -> None:
@@ -99,7 +101,7 @@ def test_a_dead_supervisor_makes_the_run_partial(tmp_path: Path) -> None:
     path = tmp_path / "run"
     code = (
         "import sys, time\n"
-        "from xpuprof.trace.run import create_run\n"
+        "from xpuprof.trace.run_writer import create_run\n"
         "writer = create_run(sys.argv[1], argv=['x'])\n"
         "writer.begin_execution({'name': 'profile', 'role': 'profile'})\n"
         "print('ready', flush=True); time.sleep(60)\n"

@@ -14,7 +14,8 @@ from xpuprof.errors import InputError
 from xpuprof.selection.identity import SelectedWindow
 from xpuprof.trace.check import check_run
 from xpuprof.trace.coordinates import WINDOW_END_KERNEL
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.slice_times import slice_times
 from xpuprof.trace.tables import Process
 from xpuprof.workflow.select import Request, select_run, select_subject

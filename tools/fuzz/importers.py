@@ -55,7 +55,8 @@ from xpuprof.trace.boundaries import slice_ticks
 from xpuprof.trace.check import check_run
 from xpuprof.trace.imported import ImportedSlices, ImportWriter
 from xpuprof.trace.reader import read_process
-from xpuprof.trace.run import Run, create_run
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import create_run
 from xpuprof.trace.streams import FILES
 
 MEMORY = 1 << 30

@@ -78,7 +78,7 @@ def command(
     from xpuprof.report import estimate as report
     from xpuprof.report import timeline as timeline_report
     from xpuprof.selection.selection import Selection
-    from xpuprof.trace.run import MANIFEST
+    from xpuprof.trace.manifest import MANIFEST
     from xpuprof.workflow.estimate import estimate_results
     from xpuprof.workflow.next_step import command as line
     from xpuprof.workflow.timeline import replay_run

@@ -56,7 +56,7 @@ def recognised(source: Source) -> Importer:
     path = source.path
     if not path.exists():
         source.refuse("does not exist; check its name and folder")
-    from xpuprof.trace.run import MANIFEST  # completion, which lists formats, does not need it
+    from xpuprof.trace.manifest import MANIFEST  # completion, which lists formats, does not need it
 
     if (path / MANIFEST).exists():
         shown = shlex.join(["xpuprof", "info", str(path)])

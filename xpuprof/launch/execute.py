@@ -25,7 +25,7 @@ from xpuprof.signals import signal_name
 from xpuprof.trace.clock import ENV_CLOCK
 from xpuprof.trace.clock import source as source_of_stamps
 from xpuprof.trace.losses import DISK_FULL
-from xpuprof.trace.run import RunWriter
+from xpuprof.trace.run_writer import RunWriter
 
 # boundary.h
 _ENV_RUNTIME, _ENV_TRANSLATED = "XPUPROF_RUNTIME", "XPUPROF_TRANSLATED"

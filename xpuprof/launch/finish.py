@@ -9,7 +9,8 @@ from xpuprof.errors import TraceError
 from xpuprof.signals import signal_name
 from xpuprof.trace.kernel_names import brief
 from xpuprof.trace.reader import process_folders
-from xpuprof.trace.run import Run, RunWriter
+from xpuprof.trace.run import Run
+from xpuprof.trace.run_writer import RunWriter
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.window import never_opened
 

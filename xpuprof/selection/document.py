@@ -23,7 +23,7 @@ import numpy as np
 
 from xpuprof import inputs
 from xpuprof.errors import ExistsError, InputError, UsageError, unwritable
-from xpuprof.trace.run import MANIFEST
+from xpuprof.trace.manifest import MANIFEST
 
 VERSIONS = {
     1: "first-light: markers, multipliers, run-length coded labels, SHA-256 of the content",

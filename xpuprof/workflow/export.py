@@ -13,7 +13,7 @@ from xpuprof.formats.exporters.source import ExportSource
 from xpuprof.formats.format import Exporter, ExportOptions, Needs
 from xpuprof.formats.registry import all_exporters, named
 from xpuprof.trace.imported import FOLDER
-from xpuprof.trace.run import MANIFEST, REDACTED
+from xpuprof.trace.manifest import MANIFEST, REDACTED
 from xpuprof.workflow.next_step import command
 
 

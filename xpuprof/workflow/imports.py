@@ -17,7 +17,8 @@ from xpuprof.formats.registry import all_importers, named, recognised
 from xpuprof.inputs import Source
 from xpuprof.stages import stage
 from xpuprof.trace.imported import FOLDER, ImportedSlices, ImportWriter
-from xpuprof.trace.run import create_run, read_manifest
+from xpuprof.trace.manifest import read_manifest
+from xpuprof.trace.run_writer import create_run
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from xpuprof.engines.filters import Filters
-from xpuprof.trace.run import REDACTED, Run
+from xpuprof.trace.manifest import REDACTED
+from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution
 
 

@@ -19,7 +19,7 @@ from xpuprof.launch.execute import Program
 from xpuprof.launch.program import resolve
 from xpuprof.launch.ranks import own_rank
 from xpuprof.launch.streams import Input
-from xpuprof.trace.run import RunWriter, create_run
+from xpuprof.trace.run_writer import RunWriter, create_run
 from xpuprof.workflow.arguments import whole_number
 
 Say = Callable[[str], None]

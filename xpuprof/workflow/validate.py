@@ -19,7 +19,7 @@ from xpuprof.launch.finish import finish
 from xpuprof.scratch import scratch
 from xpuprof.selection.identity import Program
 from xpuprof.selection.selection import Selection
-from xpuprof.trace.run import REDACTED
+from xpuprof.trace.manifest import REDACTED
 from xpuprof.validation import validate as against
 from xpuprof.validation.timed import from_executions
 from xpuprof.validation.validate import Validation, image_differences, input_differences

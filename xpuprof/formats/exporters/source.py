@@ -14,8 +14,9 @@ from xpuprof.selection import parts
 from xpuprof.selection.origin import require_origin
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.coordinates import EXIT_KERNEL
+from xpuprof.trace.manifest import MANIFEST
 from xpuprof.trace.processes import job_of, matched
-from xpuprof.trace.run import MANIFEST, Run
+from xpuprof.trace.run import Run
 from xpuprof.trace.tables import Execution, Process
 from xpuprof.trace.warmup import warmup
 
