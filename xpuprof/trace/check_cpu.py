@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from xpuprof.trace.check_parts import Once, Stamps, group_sums
 from xpuprof.trace.findings import Findings
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.records import ExecutionRecord
-from xpuprof.trace.streams import StreamReader
-
-Rows = Mapping[str, npt.NDArray[Any]]
+from xpuprof.trace.streams import Rows, StreamReader
 
 
 class CpuCheck:

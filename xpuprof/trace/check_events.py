@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from xpuprof.trace.findings import Findings
 from xpuprof.trace.layout import LAUNCH_FLAGS
 from xpuprof.trace.pieces import pieces
 from xpuprof.trace.records import ExecutionRecord, process_meta
-from xpuprof.trace.streams import StreamReader
-
-Rows = Mapping[str, npt.NDArray[Any]]
+from xpuprof.trace.streams import Rows, StreamReader
 
 
 class EventsCheck:

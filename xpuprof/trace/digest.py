@@ -6,7 +6,6 @@ Memory: at most 16 bytes per launch, or 9 per slice, besides kernels, blocks, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +17,10 @@ from xpuprof.errors import TraceError
 from xpuprof.trace.launch_order import OrderReader
 from xpuprof.trace.layout import LAUNCH_FLAGS, LDV_BUCKETS, LDV_FLAGS
 from xpuprof.trace.pieces import pieces
-from xpuprof.trace.streams import Stream, StreamReader
+from xpuprof.trace.streams import Rows, Stream, StreamReader
 from xpuprof.trace.sums import CpuLines, DeviceAccesses, KernelSums, Sums, added
 from xpuprof.trace.tables import LaunchOrder, Window
 from xpuprof.trace.window import find_window
-
-Rows = Mapping[str, npt.NDArray[Any]]
 
 _ENDED, _UNCOUNTED = 1 << 7, 1 << 6
 """Extra launch flags: its end is known; why it has no counts is known."""

@@ -8,7 +8,7 @@ native/include/xpuprof/trace_format.h describes every column.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from xpuprof.trace.layout import CPU, EVENTS, TABLES, TAGS
 from xpuprof.trace.records import STREAM_FILES
 
 FILES = dict(zip((EVENTS, CPU), STREAM_FILES, strict=True))
+Rows = Mapping[str, npt.NDArray[Any]]
+"""Rows of some tables, by their names."""
 
 
 class StreamError(TraceError):
@@ -127,7 +129,7 @@ class StreamReader:
         """Number of rows of a table in the whole stream."""
         return int(getattr(self._counts, TABLES[table].length))
 
-    def chunks(self, *names: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    def chunks(self, *names: str) -> Iterator[Rows]:
         """Each chunk's rows of the tables `names`; those of tables that are not kept whole lie in
         buffers that the next chunk overwrites. `first_pair` and the like count in the whole
         stream."""
