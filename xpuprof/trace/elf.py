@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 1, 2, 3, 4
-_PF_X = 1
 _DT_FINI = 13
 _NT_GNU_BUILD_ID = 3
 _MAX_NOTES = 1 << 16
@@ -26,7 +25,7 @@ def build_id(path: str | Path) -> str:
     """Build-id (lower-case hex) of a 64-bit little-endian ELF file; "" for any other file."""
     notes = [
         _in_notes(_bytes(path, offset, min(size, _MAX_NOTES)))
-        for kind, offset, _, size, _ in _segments(path)
+        for kind, offset, _, size in _segments(path)
         if kind == _PT_NOTE
     ]
     return next(filter(None, notes), "")
@@ -35,7 +34,7 @@ def build_id(path: str | Path) -> str:
 def lowest_address(path: str | Path) -> int:
     """Link address of the file's lowest loaded page: 0 for position-independent code, and for any
     file that is not 64-bit little-endian ELF."""
-    loads = [address for kind, _, address, _, _ in _segments(path) if kind == _PT_LOAD]
+    loads = [address for kind, _, address, _ in _segments(path) if kind == _PT_LOAD]
     return min(loads, default=0) // _PAGE * _PAGE
 
 
@@ -48,7 +47,7 @@ def entry_offset(path: str | Path) -> int:
 
 def fini_offset(path: str | Path) -> int | None:
     """Offset of the function that runs last at exit (DT_FINI); None if the file names none."""
-    for kind, offset, _, size, _ in _segments(path):
+    for kind, offset, _, size in _segments(path):
         if kind == _PT_DYNAMIC:
             entries = _bytes(path, offset, min(size, _MAX_NOTES))
             for tag, value in struct.iter_unpack("<QQ", entries[: len(entries) // 16 * 16]):
@@ -57,16 +56,9 @@ def fini_offset(path: str | Path) -> int | None:
     return None
 
 
-def code_bytes(path: str | Path) -> int:
-    """Bytes of the file that are loaded as code; 0 for any other file."""
-    return sum(
-        size for kind, _, _, size, flags in _segments(path) if kind == _PT_LOAD and flags & _PF_X
-    )
-
-
 def dynamic_loader(path: str | Path) -> str:
     """The program that loads the file's libraries; "" for a static program or any other file."""
-    for kind, offset, _, size, _ in _segments(path):
+    for kind, offset, _, size in _segments(path):
         if kind == _PT_INTERP:
             return os.fsdecode(_bytes(path, offset, min(size, _MAX_NOTES)).rstrip(b"\0"))
     return ""
@@ -152,14 +144,14 @@ def _sections(path: str | Path) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def _segments(path: str | Path) -> list[tuple[int, int, int, int, int]]:
-    """(type, offset in the file, address, size in the file, flags) of each program header."""
+def _segments(path: str | Path) -> list[tuple[int, int, int, int]]:
+    """(type, offset in the file, address, size in the file) of each program header."""
     found = []
     for entry in _headers(path, 32, 54, 56):
-        kind, flags, offset = struct.unpack_from("<IIQ", entry)
+        kind, _, offset = struct.unpack_from("<IIQ", entry)
         address, length = struct.unpack_from("<Q8xQ", entry, 16)
         if offset <= _MAX_PLACE:
-            found.append((kind, offset, address, length, flags))
+            found.append((kind, offset, address, length))
     return found
 
 

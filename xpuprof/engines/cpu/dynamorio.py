@@ -97,7 +97,7 @@ class DynamoRio(CpuEngine):
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
         command += ["-no_emulate_brk"] if has_room_for_heap(prefix) else []
-        cold = options.cold_runtime or has_interpreter(program) or has_much_code(program[0])
+        cold = options.cold_runtime or has_interpreter(program)
         command += ["-disable_traces"] if cold else []
         command += ["-c", probe.details["client"]]
         # Our client finds its options by its argument: DynamoRIO passes it on even to a child
@@ -170,38 +170,6 @@ def has_interpreter(command: Sequence[str]) -> bool:
     """
     names = (os.path.basename(word) for word in command)
     return any(re.fullmatch(rf"({_INTERPRETERS})[\d.]*", name) for name in names)
-
-
-_MUCH_CODE = 6 << 20
-
-
-def has_much_code(program: str) -> bool:
-    """Whether a program and the libraries that it is linked with have more than 6 MiB of code.
-
-    As with an interpreter, most of what runs then runs a few dozen times.
-    """
-    from xpuprof.trace import elf
-
-    path = shutil.which(program) or program
-    return sum(elf.code_bytes(file) for file in (path, *_libraries(path))) > _MUCH_CODE
-
-
-def _libraries(program: str) -> list[str]:
-    """Paths of the libraries that the program's dynamic loader loads at its start."""
-    import subprocess
-
-    from xpuprof.trace import elf
-
-    loader = elf.dynamic_loader(program)
-    if not loader:
-        return []
-    try:
-        listed = subprocess.run(
-            [loader, "--list", program], stdin=subprocess.DEVNULL, capture_output=True
-        )
-    except OSError:
-        return []
-    return re.findall(r"(/.+) \(0x", os.fsdecode(listed.stdout))
 
 
 def _interpreted(argv: Sequence[str]) -> list[str]:
