@@ -107,11 +107,15 @@ def _goals(records: Sequence[Record], whole: Sequence[Record]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _engines(records: Sequence[Record]) -> list[str]:
+    """The engines that were present, in the order of measuring."""
+    return list(dict.fromkeys(name for record in records for name in record.get("engines", {})))
+
+
 def _slowdowns(whole: Sequence[Record]) -> str:
     """Mean and worst cost of each engine, over programs that do more than start."""
-    names = dict.fromkeys(name for record in whole for name in record.get("engines", {}))
     lines = []
-    for name in names:
+    for name in _engines(whole):
         known = [
             (record["engines"][name]["slowdown"], record["program"])
             for record in whole
@@ -195,11 +199,13 @@ ERRORS: list[Column] = [
 
 def _cost(records: Sequence[Record]) -> list[Column]:
     """A column for each engine that was present."""
-    engines = dict.fromkeys(name for record in records for name in record.get("engines", {}))
     return [
         ("program", _fact("program", str)),
         ("timer", _fact("timer", "{:.2f}".format)),
-        *((name.removeprefix("engine "), _engine(name, "slowdown", ".2f")) for name in engines),
+        *(
+            (name.removeprefix("engine "), _engine(name, "slowdown", ".2f"))
+            for name in _engines(records)
+        ),
         ("run, s", _fact("run_s", "{:.0f}".format)),
         ("native MB", _fact("native_mb", "{:.0f}".format)),
         ("profiled MB", _engine(f"engine {SELECTED} and GPU", "memory_mb", ".0f")),
