@@ -62,6 +62,7 @@ typedef struct call {
   volatile Bool inside;
   Bool has_lock;   /* the signal handler took it */
   Addr returns_to; /* in the program */
+  Addr parked;     /* its stack pointer after a signal */
   Addr fs;         /* the host's FS, as last set */
   UChar *signal_stack;
   struct vki_ucontext *interrupted; /* by a signal: all registers, to continue with */
@@ -238,16 +239,29 @@ static void deliver(ThreadId tid, const event *f) {
 }
 
 /* After a signal the program is at the kernel's entry, with the tool's return address on its stack,
- * which no call of the program's pushes: if its signal handler returns, the kernel continues. */
+ * which no call of the program's pushes: if its signal handler returns, the kernel continues. The
+ * handler's frame goes below what the kernel has on the stack. */
+static void park(ThreadId tid, call *c, VexGuestAMD64State *state) {
+  enum { RED_ZONE = 128, ALIGN = 16 };
+  Addr top = VG_ROUNDDN(c->interrupted->uc_mcontext.rsp - RED_ZONE, ALIGN) - sizeof(Addr);
+  if (VG_(am_is_valid_for_client)(top, sizeof(Addr), VKI_PROT_WRITE) ||
+      VG_(extend_stack)(tid, top)) {
+    *(Addr *)top = (Addr)xp_native_returns;
+    state->guest_RSP = top;
+  }
+  c->parked = state->guest_RSP;
+}
+
 static UWord call_kernel(VexGuestAMD64State *state, Addr entry) {
   ThreadId tid = VG_(get_running_tid)();
   call *c = &calls[tid];
   Addr *top = (Addr *)state->guest_RSP;
-  Bool resumes = *top == (Addr)xp_native_returns && c->interrupted && c->stack == (Addr)(top + 1);
+  Bool resumes = *top == (Addr)xp_native_returns && c->interrupted && c->parked == (Addr)top;
   set_up_thread(c, state->guest_FS_CONST);
   if (!resumes) prepare(tid, c, state, entry);
   Bool stopped = run(tid, c, resumes);
   if (stopped) {
+    park(tid, c, state);
     deliver(tid, &c->event);
   } else {
     state->guest_RSP = c->stack;

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 #include "opencl_set_up.h"
 
@@ -17,6 +19,16 @@ static const char *const KERNELS =
     "  out[i] = fma(x, sin(x), exp(-x * 1e-3f)) + rsqrt(x) + pow(x, 0.3f) * 1e-38f * 1e-3f;\n"
     "  wide[i] = log((double)x) * cos((double)x) + x * 1e-310;\n"
     "}\n"
+    "kernel void chain(global double16 *out) {\n"
+    "  double16 x[12];\n"
+    "  for (int k = 0; k < 12; k++) x[k] = out[get_global_id(0)] + k;\n"
+    "  for (int n = 0; n < 1000; n++) {\n"
+    "#pragma unroll\n"
+    "    for (int k = 0; k < 12; k++) x[k] = fma(x[k], 0.99, x[(k + 1) % 12] * 1e-3);\n"
+    "  }\n"
+    "  for (int k = 1; k < 12; k++) x[0] += x[k];\n"
+    "  out[get_global_id(0)] = x[0];\n"
+    "}\n"
     "kernel void tiny(global float *out) {\n"
     "  size_t i = get_global_id(0);\n"
     "  out[i] = out[i] * 0.5f;\n"
@@ -26,7 +38,14 @@ static const char *const KERNELS =
     "  *(volatile global int *)address = 7;\n"
     "  before[1]++;\n"
     "}\n"
-    "kernel void wait_for(volatile global int *flag) { while (flag[0] == 0); flag[1] = 1; }\n"
+    "kernel void wait_for(volatile global int *flag) {\n"
+    "  volatile int own[4096];\n" /* on the stack, where handlers' frames lie, too */
+    "  int sum = 0;\n"
+    "  for (int i = 0; i < 4096; i++) own[i] = i;\n"
+    "  while (flag[0] == 0);\n"
+    "  for (int i = 0; i < 4096; i++) sum += own[i];\n"
+    "  flag[1] = sum == 4096 * 4095 / 2;\n"
+    "}\n"
     "kernel void deep(global int *out, int n) {\n"
     "  volatile int own[1 << 20];\n"
     "  for (int i = 0; i < n; i++) own[i] = i;\n"
@@ -160,29 +179,67 @@ static void *send_signals(void *to) {
   return NULL;
 }
 
+/* Does it while another thread sends signals to this one. */
+static void in_storm(void (*work)(void)) {
+  struct sigaction act = {.sa_sigaction = on_queued, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigaction(SIGRTMIN, &act, NULL);
+  pthread_t self = pthread_self(), sender;
+  pthread_create(&sender, NULL, send_signals, &self);
+  for (int i = 0; i < 20 || !sent; i++) work();
+  pthread_join(sender, NULL);
+}
+
+static cl_kernel small;
+
+static void launch_small(void) {
+  must(run_1d(queue, small, ITEMS, 1), "run");
+  must(clFinish(queue), "finish");
+}
+
 /* Signals that are queued reach a thread whose small kernels follow one another: all of them,
  * wherever they find it. */
 static void storm(void) {
   static float single[ITEMS];
   cl_mem a = buffer(sizeof single, NULL);
-  cl_kernel kernel = kernel_of(build(KERNELS, ""), "tiny");
-  argument(kernel, 0, sizeof a, &a);
+  small = kernel_of(build(KERNELS, ""), "tiny");
+  argument(small, 0, sizeof a, &a);
   for (int i = 0; i < ITEMS; i++) single[i] = (float)i;
   must(clEnqueueWriteBuffer(queue, a, CL_TRUE, 0, sizeof single, single, 0, NULL, NULL), "write");
-  must(run_1d(queue, kernel, ITEMS, 1), "run"); /* it is compiled */
-  must(clFinish(queue), "finish");
-  struct sigaction act = {.sa_sigaction = on_queued, .sa_flags = SA_SIGINFO | SA_RESTART};
-  sigaction(SIGRTMIN, &act, NULL);
-  pthread_t self = pthread_self(), sender;
-  pthread_create(&sender, NULL, send_signals, &self);
-  for (int i = 0; i < 20 || !sent; i++) {
-    must(run_1d(queue, kernel, ITEMS, 1), "run");
-    must(clFinish(queue), "finish");
-  }
-  pthread_join(sender, NULL);
+  launch_small(); /* it is compiled */
+  in_storm(launch_small);
   for (int i = 0; i < 1000 && signals < STORM; i++) usleep(10000);
   read_back(a, sizeof single, single);
   printf("signals %d, sum %d; %g\n", signals, sum, (double)single[0]);
+}
+
+static cl_kernel chain_kernel;
+static double begins[ITEMS], ends[ITEMS];
+static cl_mem chained;
+static int others;
+
+static void chain(double *result) {
+  enum { WIDTH = 16 };
+  must(clEnqueueWriteBuffer(queue, chained, CL_TRUE, 0, sizeof begins, begins, 0, NULL, NULL),
+       "write");
+  must(run_1d(queue, chain_kernel, ITEMS / WIDTH, 1), "run");
+  read_back(chained, sizeof begins, result);
+}
+
+static void compare_chain(void) {
+  static double now[ITEMS];
+  chain(now);
+  others += memcmp(now, ends, sizeof now) != 0;
+}
+
+/* Signals interrupt computations in vector registers: their results stay as they were. */
+static void computes(void) {
+  for (int i = 0; i < ITEMS; i++) begins[i] = i;
+  chained = buffer(sizeof begins, NULL);
+  chain_kernel = kernel_of(build(KERNELS, ""), "chain");
+  argument(chain_kernel, 0, sizeof chained, &chained);
+  chain(ends);
+  in_storm(compare_chain);
+  printf("%g, other results %d\n", ends[ITEMS - 1], others);
 }
 
 /* The process ends while its kernel runs. */
@@ -191,6 +248,28 @@ static void exits(void) {
   clFlush(queue);
   usleep(50000);
   _exit(5);
+}
+
+/* Likewise, by a signal that nobody can handle. */
+static void killed(void) {
+  must(run_1d(queue, flag_kernel(), 1, 1), "run");
+  clFlush(queue);
+  usleep(50000);
+  kill(getpid(), SIGKILL);
+}
+
+/* A child is made meanwhile. */
+static void forks(void) {
+  int status = 0;
+  must(run_1d(queue, flag_kernel(), 1, 1), "run");
+  clFlush(queue);
+  usleep(50000);
+  pid_t child = fork();
+  if (!child) _exit(7);
+  waitpid(child, &status, 0);
+  __atomic_store_n(&flag[0], 1, __ATOMIC_SEQ_CST);
+  must(clFinish(queue), "finish");
+  printf("met %d, child %d\n", flag[1], WEXITSTATUS(status));
 }
 
 static void interrupted(void) {
@@ -242,9 +321,10 @@ static void deep(void) {
 
 int main(int argc, char **argv) {
   static const struct one_case cases[] = {
-      {"results", results}, {"tiny", tiny},   {"meets", meets},
-      {"alarms", alarms},   {"exits", exits}, {"faults", faults},
-      {"repairs", repairs}, {"deep", deep},   {"interrupted", interrupted},
-      {"storm", storm}};
+      {"results", results}, {"tiny", tiny},         {"meets", meets},
+      {"alarms", alarms},   {"exits", exits},       {"faults", faults},
+      {"repairs", repairs}, {"deep", deep},         {"interrupted", interrupted},
+      {"storm", storm},     {"computes", computes}, {"killed", killed},
+      {"forks", forks}};
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }
