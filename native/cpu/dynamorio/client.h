@@ -7,6 +7,7 @@
 #ifndef XPUPROF_CLIENT_H
 #define XPUPROF_CLIENT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 code_place image_place(app_pc code);
 bool image_holds(app_pc code);        /* the code comes from a file */
 bool image_never_counts(app_pc code); /* it comes from one of which nothing counts */
+bool image_is_kernel_entry(app_pc code);
 void image_loaded(const module_data_t *module, bool by_runtime);
 void images_search(void); /* those that native code has loaded */
 void image_unloaded(const module_data_t *module);
@@ -187,6 +189,26 @@ void natively_go_on(xpu_native_call *call);                          /* at xpu_g
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 /* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
+
+/* ---- signals.c: a handler in front of DynamoRIO's; without the lock -----------------------------
+ */
+void signals_come_first(void);
+void signals_changed(void); /* by the program: comes first again, where it did */
+void signal_action(int i, const xpu_signal_action *set,
+                   xpu_signal_action *get); /* of signal i + 1 */
+bool signal_is_dynamorios(const xpu_signal_action *action);
+bool signal_is_of_code(int number);              /* as faults raise */
+bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called */
+
+/* ---- kernels.c: kernels that run outside DynamoRIO; without the lock ----------------------------
+ */
+void kernels_init(void);
+/* Puts a call of ours in the place of the code, if it starts at a kernel's entry. */
+bool kernel_insert(void *drcontext, app_pc start, instrlist_t *code);
+/* In a handler: whether that was all, since the kernel will fault again. */
+bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context);
+void kernels_thread_starts(void *drcontext);
+void kernels_thread_ends(void);
 
 /* ---- window.c: when and where is counted -------------------------------------------------------
  */

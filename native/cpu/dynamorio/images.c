@@ -23,6 +23,8 @@ static image *images; /* every image ever loaded */
 static size_t n_images, images_room;
 static mapping *mappings; /* currently */
 static size_t n_mappings, mappings_room;
+static app_pc *entries; /* of kernels, currently */
+static size_t n_entries, entries_room;
 
 /* ---- build-ids ------------------------------------------------------------------------------- */
 
@@ -67,15 +69,37 @@ static bool is_main(app_pc start) {
 /* The kernel's own page is in no file and depends on the machine. */
 static bool is_kernels(const char *path) { return path[0] == '[' || !path[0]; }
 
+static bool is_entry(const char *symbol) {
+  static const char WORKGROUP[] = "_workgroup";
+  while (*symbol && !text_starts(symbol, WORKGROUP)) symbol++;
+  return *symbol;
+}
+
+static void add_entry(app_pc at) {
+  entries = grown(entries, &entries_room, n_entries + 1, sizeof *entries);
+  entries[n_entries++] = at;
+}
+
 /* Kernels that PoCL has compiled: a library that the device runtime loads, and only it runs. */
 static bool holds_kernels(const module_data_t *module) {
   static const char KERNEL[] = "_pocl_kernel_";
   bool found = false;
   dr_symbol_export_iterator_t *all = dr_symbol_export_iterator_start(module->handle);
-  while (!found && dr_symbol_export_iterator_hasnext(all))
-    found = text_starts(dr_symbol_export_iterator_next(all)->name, KERNEL);
+  while (dr_symbol_export_iterator_hasnext(all)) {
+    const dr_symbol_export_t *symbol = dr_symbol_export_iterator_next(all);
+    if (!text_starts(symbol->name, KERNEL)) continue;
+    found = true;
+    if (is_entry(symbol->name)) add_entry(symbol->addr);
+  }
   dr_symbol_export_iterator_stop(all);
   return found;
+}
+
+static void forget_entries(app_pc start, app_pc end) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n_entries; i++)
+    if (entries[i] < start || entries[i] >= end) entries[kept++] = entries[i];
+  n_entries = kept;
 }
 
 /* Intel's runtime generates its kernels in memory. */
@@ -108,7 +132,9 @@ static void map_segment(mapping m) {
 
 void image_loaded(const module_data_t *module, bool by_runtime) {
   const char *path = module->full_path ? module->full_path : "";
-  size_t index = image_of(path, module->start, !(by_runtime && holds_kernels(module)));
+  forget_entries(module->start, module->end);
+  const bool kernels = by_runtime && holds_kernels(module);
+  size_t index = image_of(path, module->start, !kernels);
   for (unsigned s = 0; s < module->num_segments; s++)
     map_segment(
         (mapping){module->segments[s].start, module->segments[s].end, module->start, index});
@@ -116,6 +142,7 @@ void image_loaded(const module_data_t *module, bool by_runtime) {
 
 void image_unloaded(const module_data_t *module) {
   size_t kept = 0;
+  forget_entries(module->start, module->end);
   for (size_t i = 0; i < n_mappings; i++)
     if (mappings[i].base != module->start) mappings[kept++] = mappings[i];
   n_mappings = kept;
@@ -135,6 +162,13 @@ bool image_holds(app_pc code) { return find(code); }
 bool image_never_counts(app_pc code) {
   const mapping *m = find(code);
   return m && !images[m->image].counted;
+}
+
+bool image_is_kernel_entry(app_pc code) {
+  if (!image_never_counts(code)) return false;
+  for (size_t i = 0; i < n_entries; i++)
+    if (entries[i] == code) return true;
+  return false;
 }
 
 /* ---- images that native code has loaded: DynamoRIO does not report them -----------------------
@@ -174,8 +208,9 @@ void images_search(void) {
     if (!read_region(line, &r)) continue;
     if (!r.offset) first = r;
     bool runs = r.rights[2] == 'x' && text_equal(r.path, first.path);
-    if (runs && !find(r.start))
-      map_segment((mapping){r.start, r.end, first.start, image_of(r.path, first.start, true)});
+    if (!runs || find(r.start)) continue;
+    forget_entries(r.start, r.end);
+    map_segment((mapping){r.start, r.end, first.start, image_of(r.path, first.start, true)});
   }
 }
 

@@ -219,7 +219,7 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
                            bool translating) {
   app_pc start = dr_fragment_app_pc(tag);
   unanswered(drcontext, code);
-  if (window_excludes_process()) return DR_EMIT_DEFAULT;
+  if (window_excludes_process() || kernel_insert(drcontext, start, code)) return DR_EMIT_DEFAULT;
   const ptrdiff_t distance = translating ? from_copy(start, code) : 0;
   move_addresses(code, distance);
   if (!image_never_counts(start)) count_runs(drcontext, code, for_trace);

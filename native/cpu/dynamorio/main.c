@@ -199,6 +199,7 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
+  if (number == SYS_rt_sigaction) signals_changed();
   if (number == SYS_execve) not_executed(drcontext);
   if (number != SYS_clone && number != SYS_clone3) return;
   if ((long)dr_syscall_get_result(drcontext) >= 0) return;
@@ -223,6 +224,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   root = (long)dr_get_parent_id() == options.supervisor;
   layout_init();
   natively_init();
+  kernels_init();
   uppers_init();
   window_init();
   if (!mutex || !threads_init()) return; /* the program continues without vectors */

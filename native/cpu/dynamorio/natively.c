@@ -126,43 +126,9 @@ typedef struct signal_state {
   uint64_t stack[3];
 } signal_state;
 
-static void set_or_get(int i, const xpu_signal_action *set, xpu_signal_action *get) {
-  xp_system_call(SYS_rt_sigaction, i + 1, (long)set, (long)get, sizeof set->mask);
-}
-
 static void read_signals(signal_state *state) {
-  for (int i = 0; i < XPU_SIGNALS; i++) set_or_get(i, NULL, &state->action[i]);
+  for (int i = 0; i < XPU_SIGNALS; i++) signal_action(i, NULL, &state->action[i]);
   xp_system_call(SYS_sigaltstack, 0, (long)state->stack, 0, 0);
-}
-
-/* ---- calls of address 0 ------------------------------------------------------------------------
- */
-/* DynamoRIO takes address 0 for the return of a system call by sysenter, which does not exist here,
- * and repeats a fault there for ever. So it is told of another address, and the thread goes on at 0
- * under DynamoRIO, which then ends the program in order. */
-enum { NOWHERE = 1 };
-
-uint64_t dynamorios_handler __attribute__((visibility("hidden")));
-
-/* In front of DynamoRIO's, which finds all that it needs where the stack pointer is. */
-void handle_fault(void) __attribute__((visibility("hidden")));
-__asm__(
-    ".text\n"
-    ".type handle_fault, @function\n"
-    "handle_fault:\n"
-    "  cmpq $0, 168(%rdx)\n" /* the instruction pointer in the ucontext_t */
-    "  jne 1f\n"
-    "  movq $1, 168(%rdx)\n" /* NOWHERE */
-    "1: jmp *dynamorios_handler(%rip)\n"
-    ".size handle_fault, .-handle_fault\n");
-
-static void handle_faults_first(signal_state *state) {
-  xpu_signal_action *action = &state->action[SIGSEGV - 1];
-  bool is_set = action->handler == (uint64_t)handle_fault;
-  if (is_set || action->handler <= 1) return; /* default: another thread is ending the program */
-  dynamorios_handler = action->handler;
-  action->handler = (uint64_t)handle_fault;
-  set_or_get(SIGSEGV - 1, action, NULL);
 }
 
 static bool same_words(const void *a, const void *b, size_t n) {
@@ -178,11 +144,10 @@ static void take_changes_back(const signal_state *before, xpu_native_call *call)
   read_signals(&after);
   for (int i = 0; i < XPU_SIGNALS; i++) {
     const xpu_signal_action *old = &before->action[i], *new = &after.action[i];
-    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) || new->handler == dynamorios_handler)
-      continue;
+    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) || signal_is_dynamorios(new)) continue;
     call->action[i] = *new;
     call->changed |= 1ull << i;
-    set_or_get(i, old, NULL);
+    signal_action(i, old, NULL);
   }
   if (same_words(before->stack, after.stack, 3)) return;
   for (int i = 0; i < 3; i++) call->stack[i] = after.stack[i];
@@ -191,7 +156,7 @@ static void take_changes_back(const signal_state *before, xpu_native_call *call)
 }
 
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal) {
-  if (signal->sig != SIGSEGV || signal->raw_mcontext->pc != (byte *)NOWHERE) return false;
+  if (!signal_at_zero(signal)) return false;
   dr_mark_safe_to_suspend(drcontext, false);
   dr_switch_to_dr_state(drcontext);
   *signal->mcontext = *signal->raw_mcontext;
@@ -206,10 +171,9 @@ bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal) {
 static bool handles_faults;
 
 void natively_sets_handler(int number, const void *action) {
-  bool fault = number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE ||
-               number == SIGTRAP;
   uint64_t handler = 0;
-  if (fault && action && dr_safe_read(action, sizeof handler, &handler, NULL) && handler > 1)
+  if (signal_is_of_code(number) && action && dr_safe_read(action, sizeof handler, &handler, NULL) &&
+      handler > 1)
     handles_faults = true; /* neither SIG_DFL nor SIG_IGN */
 }
 
@@ -227,8 +191,8 @@ static void natively(void *drcontext, uint64_t a, uint64_t b, native_work *work,
   signal_state signals;
   return_to(work, native_return);
   hide_break();
+  signals_come_first();
   read_signals(&signals);
-  handle_faults_first(&signals);
   dr_switch_to_app_state(drcontext);
   dr_mark_safe_to_suspend(drcontext, true);
   run_on_stack(a, b, &work->now);

@@ -180,6 +180,7 @@ static uint64_t stack_of(void *drcontext) {
 void thread_starts(void *drcontext) {
   birth b = {0};
   thread *t = dr_global_alloc(sizeof *t);
+  kernels_thread_starts(drcontext);
   lock();
   *t = (thread){.next = threads, .base = words()};
   if (take_birth(stack_of(drcontext), &b)) {
@@ -331,6 +332,7 @@ void thread_ends(void *drcontext) {
   dr_set_tls_field(drcontext, NULL);
   free_thread(t);
   unlock();
+  kernels_thread_ends();
 }
 
 /* Only the forking thread survives in a forked child. Earlier counts belong to the parent. */
@@ -344,6 +346,7 @@ void threads_forked(void *drcontext) {
   births = NULL;
   survivor->next = NULL;
   survivor->base = words();
+  kernels_thread_starts(drcontext);
   numbers_forked();
   if (survivor->counters) {
     mark_all(survivor->counters);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of a device that is this processor run outside DynamoRIO (docs/dynamorio.md, "Kernels").
+ * The block at a kernel's entry jumps to us, and we call the kernel, on the program's stack and
+ * with its registers. A signal or fault in the kernel takes the thread back to the block, and the
+ * kernel goes on from there under DynamoRIO. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "client.h"
+#include "system_call.h"
+
+enum { REGISTERS = 23 }; /* in a ucontext_t */
+
+/* Where a signal came. */
+typedef enum moment { BEFORE, WITHIN, AFTER } moment;
+
+/* A thread's call. The assembly knows the fields up to `moment`. */
+typedef struct call {
+  uint64_t stack, back; /* where the program's return address lies, and what it is */
+  uint64_t fs, our_fs;
+  uint64_t resume;         /* where the block goes on, with RAX telling whether a signal came */
+  volatile bool active;    /* the kernel runs */
+  volatile bool signalled; /* since the last time DynamoRIO's dispatcher was visited */
+  uint8_t moment;
+  uint64_t entry;
+  thread_id_t thread;
+  greg_t registers[REGISTERS]; /* of the kernel, where it was interrupted */
+} call;
+
+/* The offset of a thread's pointer to its call in its thread-local storage. */
+static uint64_t word __attribute__((used));
+static reg_id_t segment;
+static bool possible;
+
+/* R11 is the call, and R10 the kernel. All that a function may change is free here. A signal takes
+ * the thread to kernel_leaves. */
+extern const char kernel_enters[] __attribute__((visibility("hidden")));
+extern const char kernel_is_known[] __attribute__((visibility("hidden")));
+extern const char kernel_returns[] __attribute__((visibility("hidden")));
+extern const char kernel_goes_back[] __attribute__((visibility("hidden")));
+extern const char kernel_is_done[] __attribute__((visibility("hidden")));
+extern const char kernel_leaves[] __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
+__asm__(
+    ".text\n"
+    ".hidden kernel_enters, kernel_is_known, kernel_returns, kernel_goes_back\n"
+    ".hidden kernel_is_done, kernel_leaves\n"
+    "kernel_enters:\n"
+    "  mov (%rsp), %rax\n"
+    "  mov %rax, 8(%r11)\n"
+    "  mov %rsp, 0(%r11)\n"
+    "  rdfsbase %rax\n"
+    "  mov %rax, 24(%r11)\n"
+    "kernel_is_known:\n"
+    "  movb $0, 42(%r11)\n" /* BEFORE */
+    "  cmpb $0, 41(%r11)\n"
+    "  jne kernel_leaves\n"
+    "  mov 16(%r11), %rax\n"
+    "  wrfsbase %rax\n"
+    "  movb $1, 40(%r11)\n"
+    "  add $8, %rsp\n"
+    "  call *%r10\n" /* its return address takes the program's place */
+    "kernel_returns:\n"
+    "  mov word(%rip), %rax\n"
+    "  mov %gs:(%rax), %r11\n"
+    "  movb $0, 40(%r11)\n"
+    "  movb $2, 42(%r11)\n" /* AFTER */
+    "  cmpb $0, 41(%r11)\n"
+    "  jne kernel_leaves\n"
+    "  xor %eax, %eax\n"
+    "kernel_goes_back:\n"
+    "  mov 24(%r11), %r10\n"
+    "  wrfsbase %r10\n"
+    "  mov 0(%r11), %rsp\n"
+    "  mov 8(%r11), %r10\n"
+    "  mov %r10, (%rsp)\n"
+    "  jmp *32(%r11)\n"
+    "kernel_is_done:\n"
+    "kernel_leaves:\n"
+    "  mov $1, %eax\n"
+    "  jmp kernel_goes_back\n");
+_Static_assert(offsetof(call, fs) == 16 && offsetof(call, active) == 40 &&
+                   offsetof(call, signalled) == 41 && offsetof(call, moment) == 42 && AFTER == 2,
+               "the assembly has these");
+
+/* ---- translation -------------------------------------------------------------------------------
+ */
+/* Threads that DynamoRIO does not know have no base, or that of the thread that started them. */
+static call *current_call(void) {
+  uint64_t base, c;
+  if (!possible) return NULL;
+  __asm__ volatile("rdgsbase %0" : "=r"(base));
+  if (!base) return NULL;
+  __asm__ volatile("mov %%gs:(%1), %0" : "=r"(c) : "r"(word));
+  return (call *)c;
+}
+
+/* Where the kernel was interrupted. */
+static void read_registers(dr_mcontext_t *context, const greg_t *from) {
+  context->xax = (reg_t)from[REG_RAX], context->xbx = (reg_t)from[REG_RBX];
+  context->xcx = (reg_t)from[REG_RCX], context->xdx = (reg_t)from[REG_RDX];
+  context->xsi = (reg_t)from[REG_RSI], context->xdi = (reg_t)from[REG_RDI];
+  context->xbp = (reg_t)from[REG_RBP], context->xsp = (reg_t)from[REG_RSP];
+  context->r8 = (reg_t)from[REG_R8], context->r9 = (reg_t)from[REG_R9];
+  context->r10 = (reg_t)from[REG_R10], context->r11 = (reg_t)from[REG_R11];
+  context->r12 = (reg_t)from[REG_R12], context->r13 = (reg_t)from[REG_R13];
+  context->r14 = (reg_t)from[REG_R14], context->r15 = (reg_t)from[REG_R15];
+  context->xflags = (reg_t)from[REG_EFL];
+  context->pc = (app_pc)from[REG_RIP];
+}
+
+/* By way of DynamoRIO's dispatcher, which delivers the signals that have arrived. */
+static void go_on_translated(void) {
+  call *c = current_call();
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
+  dr_get_mcontext(dr_get_current_drcontext(), &context);
+  c->signalled = false;
+  if (c->moment == BEFORE) {
+    context.pc = (app_pc)c->entry;
+  } else if (c->moment == WITHIN) {
+    read_registers(&context, c->registers);
+  } else {
+    context.pc = (app_pc)c->back;
+    context.xsp += sizeof c->back;
+  }
+  dr_redirect_execution(&context);
+}
+
+static opnd_t field(size_t offset) {
+  return opnd_create_base_disp(DR_REG_R11, DR_REG_NULL, 0, (int)offset, OPSZ_8);
+}
+
+static void insert_store(void *drcontext, instrlist_t *code, instr_t *where, size_t offset,
+                         reg_id_t from) {
+  instrlist_meta_preinsert(code, where,
+                           INSTR_CREATE_mov_st(drcontext, field(offset), opnd_create_reg(from)));
+}
+
+static void insert_address(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to,
+                           const void *address) {
+  instrlist_meta_preinsert(
+      code, where,
+      INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(to), OPND_CREATE_INTPTR((ptr_int_t)address)));
+}
+
+/* Before DynamoRIO has seen code that uses AVX-512, it leaves those registers alone. */
+static bool takes_vectors(void) {
+  enum { ZMM = 6 };
+  uint32_t has, high;
+  __asm__ volatile("xgetbv" : "=a"(has), "=d"(high) : "c"(0));
+  return !(has >> ZMM & 1) || dr_mcontext_zmm_fields_valid();
+}
+
+/* Puts a call of the kernel, and the return from it, in the place of the code. */
+bool kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
+  if (!possible || !image_is_kernel_entry(start) || !takes_vectors()) return false;
+  signals_come_first();
+  instrlist_clear(drcontext, code);
+  instr_t *resume = INSTR_CREATE_label(drcontext), *done = INSTR_CREATE_label(drcontext);
+  instr_t *back = INSTR_XL8(INSTR_CREATE_ret(drcontext), start);
+  const opnd_t rax = opnd_create_reg(DR_REG_RAX), eax = opnd_create_reg(DR_REG_EAX);
+  instrlist_append(code, back);
+  dr_insert_read_raw_tls(drcontext, code, back, segment, (uint)word, DR_REG_R11);
+  dr_insert_get_seg_base(drcontext, code, back, DR_SEG_FS, DR_REG_RAX);
+  insert_store(drcontext, code, back, offsetof(call, fs), DR_REG_RAX);
+  instrlist_insert_mov_instr_addr(drcontext, resume, NULL, rax, code, back, NULL, NULL);
+  insert_store(drcontext, code, back, offsetof(call, resume), DR_REG_RAX);
+  insert_address(drcontext, code, back, DR_REG_R10, start);
+  insert_store(drcontext, code, back, offsetof(call, entry), DR_REG_R10);
+  insert_address(drcontext, code, back, DR_REG_RAX, kernel_enters);
+  instrlist_meta_preinsert(code, back, INSTR_CREATE_jmp_ind(drcontext, rax));
+  instrlist_meta_preinsert(code, back, resume);
+  instrlist_meta_preinsert(code, back, INSTR_CREATE_test(drcontext, eax, eax));
+  instrlist_meta_preinsert(code, back, INSTR_CREATE_jcc(drcontext, OP_jz, opnd_create_instr(done)));
+  dr_insert_clean_call(drcontext, code, back, (void *)go_on_translated, false, 0);
+  instrlist_meta_preinsert(code, back, done);
+  return true;
+}
+
+/* ---- signals -----------------------------------------------------------------------------------
+ */
+static bool lies(uint64_t pc, const char *start, const char *end) {
+  return pc - (uint64_t)start < (uint64_t)(end - start);
+}
+
+/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
+static void keep(call *c, bool breakpoint, const greg_t *registers) {
+  for (int i = 0; i < REGISTERS; i++) c->registers[i] = registers[i];
+  if (breakpoint) c->registers[REG_RIP]--;
+}
+
+static void enter(call *c, const greg_t *registers) {
+  c->stack = (uint64_t)registers[REG_RSP];
+  c->back = *(uint64_t *)c->stack;
+  __asm__ volatile("rdfsbase %0" : "=r"(c->our_fs));
+}
+
+static void leave(call *c, greg_t *registers, moment when) {
+  enum { DIRECTION = 0x400 };
+  c->active = false;
+  c->moment = (uint8_t)when;
+  registers[REG_RIP] = (greg_t)kernel_leaves;
+  registers[REG_R11] = (greg_t)c;
+  registers[REG_EFL] &= ~(greg_t)DIRECTION;
+}
+
+bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context) {
+  greg_t *registers = context->uc_mcontext.gregs;
+  const uint64_t pc = (uint64_t)registers[REG_RIP];
+  const bool sent = info->si_code <= 0, fault = !sent && signal_is_of_code(number);
+  call *c = current_call();
+  if (!c || xp_system_call(SYS_gettid, 0, 0, 0, 0) != c->thread) return false;
+  c->signalled = true;
+  if (lies(pc, kernel_enters, kernel_returns)) {
+    if (pc < (uint64_t)kernel_is_known) enter(c, registers);
+    leave(c, registers, BEFORE);
+  } else if (lies(pc, kernel_returns, kernel_goes_back)) {
+    leave(c, registers, AFTER);
+  } else if (lies(pc, kernel_goes_back, kernel_is_done)) {
+    leave(c, registers, (moment)c->moment); /* perhaps for a second time */
+  } else if (sent && (number == SIGSEGV || number == SIGBUS)) {
+    return false; /* it waits for the kernel's end: DynamoRIO takes it for a fault of ours */
+  } else if (c->active && !lies(pc, __ehdr_start, etext)) {
+    keep(c, fault && number == SIGTRAP, registers);
+    leave(c, registers, WITHIN);
+    return fault; /* the kernel will cause it again */
+  }
+  return false;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+/* Whether code may read and write the bases of FS and GS. */
+static bool has_fsgsbase(void) {
+  enum { FSGSBASE = 2, MAX_ENTRIES = 100 };
+  static char *text;
+  static size_t room;
+  const unsigned long *entry = (const unsigned long *)file_text("/proc/self/auxv", &text, &room);
+  for (int i = 0; i < MAX_ENTRIES && entry[0]; i++, entry += 2)
+    if (entry[0] == AT_HWCAP2) return entry[1] & FSGSBASE;
+  return false;
+}
+
+void kernels_init(void) {
+  uint offset;
+  possible = has_fsgsbase() && dr_raw_tls_calloc(&segment, &offset, 1, 0) && segment == DR_SEG_GS;
+  word = offset;
+}
+
+static call **own_call(void) { return (call **)((byte *)dr_get_dr_segment_base(segment) + word); }
+
+/* Also where a fork has left one. */
+void kernels_thread_starts(void *drcontext) {
+  if (!possible) return;
+  call **at = own_call();
+  if (!*at) *at = dr_global_alloc(sizeof **at);
+  **at = (call){.thread = dr_get_thread_id(drcontext)};
+}
+
+void kernels_thread_ends(void) {
+  if (!possible) return;
+  dr_global_free(*own_call(), sizeof(call));
+  *own_call() = NULL;
+}

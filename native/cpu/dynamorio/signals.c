@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A handler in front of DynamoRIO's, for code that runs outside its code cache: DynamoRIO takes
+ * a signal there for one in itself. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "client.h"
+#include "system_call.h"
+
+static uint64_t dynamorios __attribute__((used)); /* one handler for all */
+
+static int comes_first(int number, siginfo_t *info, ucontext_t *context) __attribute__((used));
+
+/* DynamoRIO's finds all that it needs where the stack pointer is. */
+void handle_first(void) __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".type handle_first, @function\n"
+    "handle_first:\n"
+    "  push %rdi; push %rsi; push %rdx\n"
+    "  call comes_first\n"
+    "  pop %rdx; pop %rsi; pop %rdi\n"
+    "  test %eax, %eax\n"
+    "  jne 1f\n"
+    "  jmp *dynamorios(%rip)\n"
+    "1: ret\n"
+    ".size handle_first, .-handle_first\n");
+
+/* DynamoRIO takes address 0 for the return of a system call by sysenter, which does not exist here,
+ * and repeats a fault there for ever. So it is told of another address, and the thread goes on at 0
+ * under DynamoRIO, which then ends the program in order. */
+enum { NOWHERE = 1 };
+
+bool signal_at_zero(const dr_siginfo_t *signal) {
+  return signal->sig == SIGSEGV && signal->raw_mcontext->pc == (byte *)NOWHERE;
+}
+
+static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
+  greg_t *pc = &context->uc_mcontext.gregs[REG_RIP];
+  if (kernel_interrupted(number, info, context)) return 1;
+  if (number == SIGSEGV && !*pc) *pc = NOWHERE;
+  return 0;
+}
+
+void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get) {
+  xp_system_call(SYS_rt_sigaction, i + 1, (long)set, (long)get, sizeof set->mask);
+}
+
+bool signal_is_of_code(int number) {
+  return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE ||
+         number == SIGTRAP;
+}
+
+bool signal_is_dynamorios(const xpu_signal_action *action) { return action->handler == dynamorios; }
+
+/* DynamoRIO has its handler for faults from the start, and for what the program handles. */
+void signals_come_first(void) {
+  enum { IGNORED = 1 };
+  xpu_signal_action action;
+  signal_action(SIGSEGV - 1, NULL, &action);
+  if (!dynamorios && action.handler > IGNORED) dynamorios = action.handler;
+  for (int i = 0; dynamorios && i < XPU_SIGNALS; i++) {
+    signal_action(i, NULL, &action);
+    if (!signal_is_dynamorios(&action)) continue;
+    action.handler = (uint64_t)handle_first;
+    signal_action(i, &action, NULL);
+  }
+}
+
+void signals_changed(void) {
+  if (dynamorios) signals_come_first();
+}
