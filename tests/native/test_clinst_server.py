@@ -523,12 +523,13 @@ def test_binaries_are_made_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with serving(path, tmp_path / "cache", log, "--ahead", ahead):
         # The own binary, the instrumented program and its binary.
         assert wait_for(lambda: len(written(tmp_path / "cache", "xpuprof/clinst/*")) == 3)
-        made = written(tmp_path / "cache", "xpuprof/clinst/*")
+        made = set(written(tmp_path / "cache", "xpuprof/clinst/*"))
         own = Response(ask(path, left[0]))
         assert b"straight:" in own.sub_groups and own.module
         counted = Response(ask(path, message(BINARY, {b"sub_group_sizes": own.sub_groups})))
         assert counted.module.startswith(b"\x7fELF")
-        assert written(tmp_path / "cache", "xpuprof/clinst/*") == made
+        # The last one's maker may still be at it, so it may have been written again.
+        assert set(written(tmp_path / "cache", "xpuprof/clinst/*")) == made
     assert not log.read_text()
 
 
