@@ -52,7 +52,7 @@ def profiled(
     ("case", "device"),
     [
         *((c, d) for c in ("results", "alarms", "faults", "repairs", "deep", "interrupted",
-                               "storm", "computes")
+                               "storm", "computes", "starts")
           for d in ("pthread", "basic")),
         *((c, "pthread") for c in ("meets", "exits", "killed", "forks")),
     ],

@@ -35,15 +35,19 @@ def _stopped(thread: int) -> Iterator[None]:
 
 
 def _instruction(thread: int) -> int:
+    """0 if the thread has ended."""
     registers = (ctypes.c_ulonglong * N_REGISTERS)()
-    with _stopped(thread):
-        _ptrace(GETREGS, thread, ctypes.addressof(registers))
+    try:
+        with _stopped(thread):
+            _ptrace(GETREGS, thread, ctypes.addressof(registers))
+    except ProcessLookupError:
+        return 0
     return registers[RIP]
 
 
 def files_executed(process: int) -> set[str]:
     """The files whose code the process's threads are executing; "" for code in none. Raises OSError
-    if the process ends."""
+    where the process has ended."""
     parts = []
     for line in Path(f"/proc/{process}/maps").read_text().splitlines():
         span, *_rest = line.split(maxsplit=5)

@@ -15,7 +15,10 @@ static void on_window_turned(int open) {
   unlock();
 }
 
-static void on_api_enter(void) { thread_enters(false); }
+static void on_api_enter(void) {
+  kernels_expected();
+  thread_enters(false);
+}
 static void on_callback_enter(void) { thread_enters(true); }
 
 static const char RUNTIME[] = "libxpuprof_rt", LIBC[] = "libc.so.6";

@@ -45,9 +45,9 @@ void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 /* ---- images.c: files that code comes from -----------------------------------------------------
  */
 code_place image_place(app_pc code);
-bool image_holds(app_pc code);        /* the code comes from a file */
-bool image_never_counts(app_pc code); /* it comes from one of which nothing counts */
-bool image_is_kernel_entry(app_pc code);
+bool image_holds(app_pc code);            /* the code comes from a file */
+bool image_never_counts(app_pc code);     /* it comes from one of which nothing counts */
+bool image_is_native_kernel(app_pc code); /* its entry, of one that runs outside DynamoRIO */
 void image_loaded(const module_data_t *module, bool by_runtime);
 void images_search(void); /* those that native code has loaded */
 void image_unloaded(const module_data_t *module);
@@ -71,11 +71,12 @@ uint64_t path_instructions(uint32_t path);
  */
 bool threads_init(void);
 /* By its creator: a thread of the program or of the device runtime, or a child that shares memory
- * until it execs. Call the next six without the lock. */
+ * until it execs. Call the next seven without the lock. */
 void thread_announced(uint64_t stack, bool child, bool runtime);
 void thread_not_created(uint64_t stack);
 void thread_starts(void *drcontext);
 void thread_ends(void *drcontext);
+bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state);
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
@@ -203,12 +204,17 @@ bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called
 /* ---- kernels.c: kernels that run outside DynamoRIO; without the lock ----------------------------
  */
 void kernels_init(void);
-/* Puts a call of ours in the place of the code, if it starts at a kernel's entry. */
-bool kernel_insert(void *drcontext, app_pc start, instrlist_t *code);
+void kernels_expected(void); /* before the first */
+/* Puts a call of ours in the place of the code, which starts at a kernel's entry. */
+void kernel_insert(void *drcontext, app_pc start, instrlist_t *code);
+bool kernels_run_natively(void); /* those met from now on */
 /* In a handler: whether that was all, since the kernel will fault again. */
 bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context);
-void kernels_thread_starts(void *drcontext);
-void kernels_thread_ends(void);
+typedef struct kernel_call kernel_call;
+kernel_call *kernels_thread_starts(void *drcontext); /* NULL: none runs natively */
+void kernels_thread_ends(void *drcontext, kernel_call *c);
+/* Corrects a state in the block of a kernel; false: it is no place to stop at. */
+bool kernel_restores(const kernel_call *c, bool restore_memory, dr_restore_state_info_t *state);
 
 /* ---- window.c: when and where is counted -------------------------------------------------------
  */

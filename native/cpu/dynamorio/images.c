@@ -19,11 +19,16 @@ typedef struct mapping { /* a segment */
   size_t image;
 } mapping;
 
+typedef struct entry { /* of a kernel */
+  app_pc at;
+  enum { UNDECIDED, TRANSLATED, NATIVE } runs;
+} entry;
+
 static image *images; /* every image ever loaded */
 static size_t n_images, images_room;
 static mapping *mappings; /* currently */
 static size_t n_mappings, mappings_room;
-static app_pc *entries; /* of kernels, currently */
+static entry *entries; /* currently */
 static size_t n_entries, entries_room;
 
 /* ---- build-ids ------------------------------------------------------------------------------- */
@@ -77,7 +82,7 @@ static bool is_entry(const char *symbol) {
 
 static void add_entry(app_pc at) {
   entries = grown(entries, &entries_room, n_entries + 1, sizeof *entries);
-  entries[n_entries++] = at;
+  entries[n_entries++] = (entry){at, UNDECIDED};
 }
 
 /* Kernels that PoCL has compiled: a library that the device runtime loads, and only it runs. */
@@ -98,7 +103,7 @@ static bool holds_kernels(const module_data_t *module) {
 static void forget_entries(app_pc start, app_pc end) {
   size_t kept = 0;
   for (size_t i = 0; i < n_entries; i++)
-    if (entries[i] < start || entries[i] >= end) entries[kept++] = entries[i];
+    if (entries[i].at < start || entries[i].at >= end) entries[kept++] = entries[i];
   n_entries = kept;
 }
 
@@ -164,10 +169,15 @@ bool image_never_counts(app_pc code) {
   return m && !images[m->image].counted;
 }
 
-bool image_is_kernel_entry(app_pc code) {
-  if (!image_never_counts(code)) return false;
+/* The answer stays: DynamoRIO builds a block again to translate a thread's state. */
+static bool runs_natively(entry *e) {
+  if (e->runs == UNDECIDED) e->runs = kernels_run_natively() ? NATIVE : TRANSLATED;
+  return e->runs == NATIVE;
+}
+
+bool image_is_native_kernel(app_pc code) {
   for (size_t i = 0; i < n_entries; i++)
-    if (entries[i] == code) return true;
+    if (entries[i].at == code) return runs_natively(&entries[i]);
   return false;
 }
 

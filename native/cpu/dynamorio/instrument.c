@@ -219,10 +219,18 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
                            bool translating) {
   app_pc start = dr_fragment_app_pc(tag);
   unanswered(drcontext, code);
-  if (window_excludes_process() || kernel_insert(drcontext, start, code)) return DR_EMIT_DEFAULT;
+  if (window_excludes_process()) return DR_EMIT_DEFAULT;
+  lock();
+  const bool counts = !image_never_counts(start),
+             is_kernel = !counts && image_is_native_kernel(start);
+  unlock();
+  if (is_kernel) {
+    kernel_insert(drcontext, start, code);
+    return DR_EMIT_DEFAULT;
+  }
   const ptrdiff_t distance = translating ? from_copy(start, code) : 0;
   move_addresses(code, distance);
-  if (!image_never_counts(start)) count_runs(drcontext, code, for_trace);
+  if (counts) count_runs(drcontext, code, for_trace);
   split_call(drcontext, code);
   move_addresses(code, -distance);
   boundary_insert(drcontext, start, code);

@@ -18,7 +18,7 @@ enum { REGISTERS = 23 }; /* in a ucontext_t */
 typedef enum moment { BEFORE, WITHIN, AFTER } moment;
 
 /* A thread's call. The assembly knows the fields up to `moment`. */
-typedef struct call {
+struct kernel_call {
   uint64_t stack, back; /* where the program's return address lies, and what it is */
   uint64_t fs, our_fs;
   uint64_t resume;         /* where the block goes on, with RAX telling whether a signal came */
@@ -28,7 +28,9 @@ typedef struct call {
   uint64_t entry;
   thread_id_t thread;
   greg_t registers[REGISTERS]; /* of the kernel, where it was interrupted */
-} call;
+};
+
+typedef kernel_call call;
 
 /* The offset of a thread's pointer to its call in its thread-local storage. */
 static uint64_t word __attribute__((used));
@@ -147,17 +149,30 @@ static void insert_address(void *drcontext, instrlist_t *code, instr_t *where, r
       INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(to), OPND_CREATE_INTPTR((ptr_int_t)address)));
 }
 
-/* Before DynamoRIO has seen code that uses AVX-512, it leaves those registers alone. */
-static bool takes_vectors(void) {
+static bool has_avx512(void) {
   enum { ZMM = 6 };
   uint32_t has, high;
   __asm__ volatile("xgetbv" : "=a"(has), "=d"(high) : "c"(0));
-  return !(has >> ZMM & 1) || dr_mcontext_zmm_fields_valid();
+  return has >> ZMM & 1;
+}
+
+/* Before DynamoRIO has seen code that uses AVX-512, it leaves those registers alone. */
+void kernels_expected(void) {
+  static const byte code[] = {0x62, 0xf1, 0x7d, 0x48, 0xef, 0xc0, 0xc3}; /* vpxord, ret */
+  static bool shown;
+  void *drcontext = dr_get_current_drcontext();
+  if (shown) return;
+  shown = true;
+  if (possible && has_avx512() && !dr_mcontext_zmm_fields_valid())
+    instrlist_clear_and_destroy(drcontext, decode_as_bb(drcontext, (byte *)(uintptr_t)code));
+}
+
+bool kernels_run_natively(void) {
+  return possible && (!has_avx512() || dr_mcontext_zmm_fields_valid());
 }
 
 /* Puts a call of the kernel, and the return from it, in the place of the code. */
-bool kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
-  if (!possible || !image_is_kernel_entry(start) || !takes_vectors()) return false;
+void kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
   signals_come_first();
   instrlist_clear(drcontext, code);
   instr_t *resume = INSTR_CREATE_label(drcontext), *done = INSTR_CREATE_label(drcontext);
@@ -178,7 +193,6 @@ bool kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
   instrlist_meta_preinsert(code, back, INSTR_CREATE_jcc(drcontext, OP_jz, opnd_create_instr(done)));
   dr_insert_clean_call(drcontext, code, back, (void *)go_on_translated, false, 0);
   instrlist_meta_preinsert(code, back, done);
-  return true;
 }
 
 /* ---- signals -----------------------------------------------------------------------------------
@@ -188,9 +202,15 @@ static bool lies(uint64_t pc, const char *start, const char *end) {
 }
 
 /* DynamoRIO repeats the instruction behind which a breakpoint stops. */
-static void keep(call *c, bool breakpoint, const greg_t *registers) {
+static void keep(call *c, int code, const greg_t *registers) {
   for (int i = 0; i < REGISTERS; i++) c->registers[i] = registers[i];
-  if (breakpoint) c->registers[REG_RIP]--;
+  if (code == SI_KERNEL) c->registers[REG_RIP]--;
+}
+
+/* DynamoRIO's handler has been interrupted. */
+static bool handles(const ucontext_t *context) {
+  const uint64_t stack = (uint64_t)context->uc_stack.ss_sp;
+  return (uint64_t)context->uc_mcontext.gregs[REG_RSP] - stack < context->uc_stack.ss_size;
 }
 
 static void enter(call *c, const greg_t *registers) {
@@ -224,8 +244,8 @@ bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context) 
     leave(c, registers, (moment)c->moment); /* perhaps for a second time */
   } else if (sent && (number == SIGSEGV || number == SIGBUS)) {
     return false; /* it waits for the kernel's end: DynamoRIO takes it for a fault of ours */
-  } else if (c->active && !lies(pc, __ehdr_start, etext)) {
-    keep(c, fault && number == SIGTRAP, registers);
+  } else if (c->active && !lies(pc, __ehdr_start, etext) && !handles(context)) {
+    keep(c, number == SIGTRAP ? info->si_code : 0, registers);
     leave(c, registers, WITHIN);
     return fault; /* the kernel will cause it again */
   }
@@ -254,15 +274,28 @@ void kernels_init(void) {
 static call **own_call(void) { return (call **)((byte *)dr_get_dr_segment_base(segment) + word); }
 
 /* Also where a fork has left one. */
-void kernels_thread_starts(void *drcontext) {
-  if (!possible) return;
+call *kernels_thread_starts(void *drcontext) {
+  if (!possible) return NULL;
   call **at = own_call();
   if (!*at) *at = dr_global_alloc(sizeof **at);
   **at = (call){.thread = dr_get_thread_id(drcontext)};
+  return *at;
 }
 
-void kernels_thread_ends(void) {
-  if (!possible) return;
-  dr_global_free(*own_call(), sizeof(call));
-  *own_call() = NULL;
+/* Perhaps another one than the current thread. */
+void kernels_thread_ends(void *drcontext, call *c) {
+  if (!c) return;
+  if (drcontext == dr_get_current_drcontext()) *own_call() = NULL;
+  dr_global_free(c, sizeof *c);
+}
+
+/* In the block, behind the kernel, DynamoRIO would have the thread begin the kernel again. */
+bool kernel_restores(const call *c, bool restore_memory, dr_restore_state_info_t *state) {
+  if (!c || state->mcontext->pc != (app_pc)c->entry || !state->raw_mcontext_valid ||
+      state->raw_mcontext->pc < (byte *)c->resume)
+    return true;
+  if (c->moment != AFTER) return restore_memory;
+  state->mcontext->pc = (app_pc)c->back;
+  state->mcontext->xsp = c->stack + sizeof c->back;
+  return true;
 }

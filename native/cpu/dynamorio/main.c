@@ -241,4 +241,5 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   dr_register_trace_event(instrument_trace);
   dr_register_end_trace_event(extend_trace);
   dr_register_signal_event(count_until_fault);
+  dr_register_restore_state_ex_event(thread_restores);
 }

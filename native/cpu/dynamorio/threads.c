@@ -38,6 +38,7 @@ typedef struct thread {
   uint64_t off;    /* of nesting_enter() */
   void *trace;     /* the trace being built, and its number of blocks */
   unsigned trace_blocks;
+  kernel_call *kernel;
 } thread;
 
 /* A thread is numbered by its creator, so that numbers follow the order of creation, and found by
@@ -180,9 +181,8 @@ static uint64_t stack_of(void *drcontext) {
 void thread_starts(void *drcontext) {
   birth b = {0};
   thread *t = dr_global_alloc(sizeof *t);
-  kernels_thread_starts(drcontext);
   lock();
-  *t = (thread){.next = threads, .base = words()};
+  *t = (thread){.next = threads, .base = words(), .kernel = kernels_thread_starts(drcontext)};
   if (take_birth(stack_of(drcontext), &b)) {
     t->runtime = b.runtime;
     t->number = b.number;
@@ -201,6 +201,11 @@ void thread_starts(void *drcontext) {
   dr_set_tls_field(drcontext, t);
   set_target(t);
   unlock();
+}
+
+bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state) {
+  const thread *t = current(drcontext);
+  return !t || kernel_restores(t->kernel, restore_memory, state);
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */
@@ -330,9 +335,9 @@ void thread_ends(void *drcontext) {
   }
   unlink_thread(t);
   dr_set_tls_field(drcontext, NULL);
+  kernels_thread_ends(drcontext, t->kernel);
   free_thread(t);
   unlock();
-  kernels_thread_ends();
 }
 
 /* Only the forking thread survives in a forked child. Earlier counts belong to the parent. */

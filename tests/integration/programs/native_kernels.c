@@ -272,6 +272,18 @@ static void forks(void) {
   printf("met %d, child %d\n", flag[1], WEXITSTATUS(status));
 }
 
+/* Programs are started between launches. */
+static void starts(void) {
+  cl_kernel kernel = flag_kernel();
+  flag[0] = 1;
+  for (int i = 0; i < 3; i++) {
+    if (system("true")) puts("failed");
+    must(run_1d(queue, kernel, 1, 1), "run");
+    must(clFinish(queue), "finish");
+  }
+  printf("met %d\n", flag[1]);
+}
+
 static void interrupted(void) {
   alarm(1); /* its default: it ends the process */
   must(run_1d(queue, flag_kernel(), 1, 1), "run");
@@ -324,7 +336,7 @@ int main(int argc, char **argv) {
       {"results", results}, {"tiny", tiny},         {"meets", meets},
       {"alarms", alarms},   {"exits", exits},       {"faults", faults},
       {"repairs", repairs}, {"deep", deep},         {"interrupted", interrupted},
-      {"storm", storm},     {"computes", computes}, {"killed", killed},
-      {"forks", forks}};
+      {"storm", storm},     {"computes", computes}, {"starts", starts},
+      {"killed", killed},   {"forks", forks}};
   return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }
