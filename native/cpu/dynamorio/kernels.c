@@ -291,8 +291,8 @@ void kernels_thread_ends(void *drcontext, call *c) {
 
 /* In the block, behind the kernel, DynamoRIO would have the thread begin the kernel again. */
 bool kernel_restores(const call *c, bool restore_memory, dr_restore_state_info_t *state) {
-  if (!c || state->mcontext->pc != (app_pc)c->entry || !state->raw_mcontext_valid ||
-      state->raw_mcontext->pc < (byte *)c->resume)
+  if (!c || !state->fragment_info.cache_start_pc || !state->raw_mcontext_valid ||
+      state->mcontext->pc != (app_pc)c->entry || state->raw_mcontext->pc < (byte *)c->resume)
     return true;
   if (c->moment != AFTER) return restore_memory;
   state->mcontext->pc = (app_pc)c->back;
