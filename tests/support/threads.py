@@ -50,9 +50,9 @@ def files_executed(process: int) -> set[str]:
     where the process has ended."""
     parts = []
     for line in Path(f"/proc/{process}/maps").read_text().splitlines():
-        span, *_rest = line.split(maxsplit=5)
+        span, _rights, _offset, _device, _inode, *path = line.split(maxsplit=5)
         start, end = (int(bound, 16) for bound in span.split("-"))
-        parts.append((start, end, line[73:]))
+        parts.append((start, end, path[0] if path else ""))
     threads = [int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir()]
     places = [_instruction(thread) for thread in threads]
     return {path for at in places for start, end, path in parts if start <= at < end}

@@ -195,8 +195,8 @@ bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
  */
 void signals_come_first(void);
 void signals_changed(void); /* by the program: comes first again, where it did */
-void signal_action(int i, const xpu_signal_action *set,
-                   xpu_signal_action *get); /* of signal i + 1 */
+/* Of signal i + 1. */
+void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get);
 bool signal_is_dynamorios(const xpu_signal_action *action);
 bool signal_is_of_code(int number);              /* as faults raise */
 bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called */

@@ -43,14 +43,13 @@ extern const char kernel_enters[] __attribute__((visibility("hidden")));
 extern const char kernel_is_known[] __attribute__((visibility("hidden")));
 extern const char kernel_returns[] __attribute__((visibility("hidden")));
 extern const char kernel_goes_back[] __attribute__((visibility("hidden")));
-extern const char kernel_is_done[] __attribute__((visibility("hidden")));
 extern const char kernel_leaves[] __attribute__((visibility("hidden")));
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
 __asm__(
     ".text\n"
     ".hidden kernel_enters, kernel_is_known, kernel_returns, kernel_goes_back\n"
-    ".hidden kernel_is_done, kernel_leaves\n"
+    ".hidden kernel_leaves\n"
     "kernel_enters:\n"
     "  mov (%rsp), %rax\n"
     "  mov %rax, 8(%r11)\n"
@@ -81,7 +80,6 @@ __asm__(
     "  mov 8(%r11), %r10\n"
     "  mov %r10, (%rsp)\n"
     "  jmp *32(%r11)\n"
-    "kernel_is_done:\n"
     "kernel_leaves:\n"
     "  mov $1, %eax\n"
     "  jmp kernel_goes_back\n");
@@ -160,11 +158,11 @@ static bool has_avx512(void) {
 void kernels_expected(void) {
   static const byte code[] = {0x62, 0xf1, 0x7d, 0x48, 0xef, 0xc0, 0xc3}; /* vpxord, ret */
   static bool shown;
-  void *drcontext = dr_get_current_drcontext();
   if (shown) return;
   shown = true;
-  if (possible && has_avx512() && !dr_mcontext_zmm_fields_valid())
-    instrlist_clear_and_destroy(drcontext, decode_as_bb(drcontext, (byte *)(uintptr_t)code));
+  if (!possible || !has_avx512() || dr_mcontext_zmm_fields_valid()) return;
+  void *drcontext = dr_get_current_drcontext();
+  instrlist_clear_and_destroy(drcontext, decode_as_bb(drcontext, (byte *)(uintptr_t)code));
 }
 
 bool kernels_run_natively(void) {
@@ -240,7 +238,7 @@ bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context) 
     leave(c, registers, BEFORE);
   } else if (lies(pc, kernel_returns, kernel_goes_back)) {
     leave(c, registers, AFTER);
-  } else if (lies(pc, kernel_goes_back, kernel_is_done)) {
+  } else if (lies(pc, kernel_goes_back, kernel_leaves)) {
     leave(c, registers, (moment)c->moment); /* perhaps for a second time */
   } else if (sent && (number == SIGSEGV || number == SIGBUS)) {
     return false; /* it waits for the kernel's end: DynamoRIO takes it for a fault of ours */
