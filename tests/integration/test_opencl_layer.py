@@ -384,6 +384,13 @@ def test_child_of_a_process_that_builds(cases: Path, tmp_path: Path) -> None:
     assert ran.done.stdout == b"child ended with 7, by signal 0\n", ran.done.stderr
 
 
+def test_children_of_a_process_that_uses_programs(cases: Path, tmp_path: Path) -> None:
+    """GIVEN a thread that uses a program WHEN another one forks THEN the locks of our tables are
+    free in the children."""
+    ran = layered([cases, "fork_in_calls"], tmp_path / "p")
+    assert ran.done.stdout == b"300 children ended\n", ran.done.stderr
+
+
 FORKS = """
 import ctypes, os, signal
 ctypes.CDLL(os.environ["OPENCL_LAYERS"]).clIcdGetPlatformIDsKHR(0, None, None)

@@ -2,6 +2,8 @@
 /* One OpenCL program, many small cases: `opencl_cases CASE`. Each prints its visible results, so
  * that a run under the layer can be compared with a native one. Kernel `trips` counts its own loop
  * trips with atomics, which no compiler may merge: a test can model them per warp. */
+#include <stdatomic.h>
+
 #include "opencl_set_up.h"
 
 /* ---- cases ---------------------------------------------------------------------------------- */
@@ -647,6 +649,41 @@ static void fork_in_build(void) {
   pthread_join(opener, NULL);
 }
 
+static atomic_int forks_are_over;
+
+static void *use_program(void *used) {
+  cl_uint n;
+  while (!forks_are_over) {
+    must(clRetainProgram(used), "retain");
+    must(clGetProgramInfo(used, CL_PROGRAM_NUM_DEVICES, sizeof n, &n, NULL), "devices");
+    must(clReleaseProgram(used), "release");
+  }
+  return used;
+}
+
+/* Forks while another thread uses another program. */
+static void fork_in_calls(void) {
+  pthread_t user;
+  int ended = 0;
+  cl_uint n;
+  pthread_create(&user, NULL, use_program, build(SOURCE, "-DSTEP=4"));
+  for (int i = 0; i < 300; i++) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      must(clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof n, &n, NULL), "devices");
+      must(clRetainProgram(program), "retain");
+      _exit(7);
+    }
+    waitpid(child, &status, 0);
+    ended += WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  }
+  forks_are_over = 1;
+  pthread_join(user, NULL);
+  printf("%d children ended\n", ended);
+}
+
 static void killed(void) {
   cl_kernel kernel = trips_kernel();
   for (int i = 0; i < 100; i++) must(run_1d(queue, kernel, 256, 32), "launch");
@@ -762,6 +799,7 @@ static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"transfers", transfers},
                                         {"forks", forks},
                                         {"fork_in_build", fork_in_build},
+                                        {"fork_in_calls", fork_in_calls},
                                         {"killed", killed},
                                         {"nothing", nothing},
                                         {"contexts", contexts},

@@ -17,13 +17,13 @@ namespace layer {
 Registry<cl_context, Context> &contexts = *new Registry<cl_context, Context>;
 Registry<cl_command_queue, Queue> &queues = *new Registry<cl_command_queue, Queue>;
 
-static std::mutex &device_lock = *new std::mutex;
+static LeafLock &device_lock = *new LeafLock;
 static auto &devices = *new std::unordered_map<cl_device_id, std::unique_ptr<Device>>;
 static auto &old_devices = *new std::vector<std::unique_ptr<Device>>;
 static uint32_t device_count;
 
 const Device &device_of(cl_device_id handle) {
-  std::lock_guard<std::mutex> guard(device_lock);
+  std::lock_guard<LeafLock> guard(device_lock);
   std::unique_ptr<Device> &device = devices[handle];
   if (!device) {
     device = std::make_unique<Device>(describe_device(handle));
@@ -33,7 +33,7 @@ const Device &device_of(cl_device_id handle) {
 }
 
 void forget_devices(const cl_device_id *handles, cl_uint n) {
-  std::lock_guard<std::mutex> guard(device_lock);
+  std::lock_guard<LeafLock> guard(device_lock);
   for (cl_uint i = 0; i < n; i++) {
     auto at = devices.find(handles[i]);
     if (at == devices.end()) continue;
@@ -109,11 +109,11 @@ std::shared_ptr<Queue> queue_of(cl_command_queue handle) {
 }
 
 // Queues for which we enabled profiling: events refer to them after their release.
-static std::mutex &hiding_lock = *new std::mutex;
+static LeafLock &hiding_lock = *new LeafLock;
 static auto &hiding = *new std::set<cl_command_queue>;
 
 static void note_hiding(cl_command_queue handle, bool hides) {
-  std::lock_guard<std::mutex> guard(hiding_lock);
+  std::lock_guard<LeafLock> guard(hiding_lock);
   if (hides) {
     hiding.insert(handle);
   } else {
@@ -122,7 +122,7 @@ static void note_hiding(cl_command_queue handle, bool hides) {
 }
 
 static bool hides_profiling(cl_command_queue handle) {
-  std::lock_guard<std::mutex> guard(hiding_lock);
+  std::lock_guard<LeafLock> guard(hiding_lock);
   return hiding.count(handle) != 0;
 }
 
@@ -232,18 +232,18 @@ static cl_int CL_API_CALL event_profiling_info(cl_event event, cl_profiling_info
 
 // ---- user events ------------------------------------------------------------------------------
 
-static std::mutex &user_event_lock = *new std::mutex;
+static LeafLock &user_event_lock = *new LeafLock;
 static auto &unfired = *new std::set<cl_event>;
 
 bool user_events_unfired() {
-  std::lock_guard<std::mutex> guard(user_event_lock);
+  std::lock_guard<LeafLock> guard(user_event_lock);
   return !unfired.empty();
 }
 
 std::atomic<bool> native_kernels_enqueued;
 
 static void fired(cl_event event) {
-  std::lock_guard<std::mutex> guard(user_event_lock);
+  std::lock_guard<LeafLock> guard(user_event_lock);
   unfired.erase(event);
 }
 
@@ -252,7 +252,7 @@ static cl_event CL_API_CALL create_user_event(cl_context context, cl_int *error)
   cl_event event = next.clCreateUserEvent(context, error);
   if (event)
     quietly([&] {
-      std::lock_guard<std::mutex> guard(user_event_lock);
+      std::lock_guard<LeafLock> guard(user_event_lock);
       unfired.insert(event);
     });
   return event;
@@ -268,7 +268,7 @@ static cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
 static cl_int CL_API_CALL release_event(cl_event event) {
   Api api;
   quietly([&] {
-    std::lock_guard<std::mutex> guard(user_event_lock);
+    std::lock_guard<LeafLock> guard(user_event_lock);
     cl_uint references = 0;
     if (unfired.empty() || !unfired.count(event)) return;
     next.clGetEventInfo(event, CL_EVENT_REFERENCE_COUNT, sizeof references, &references, nullptr);

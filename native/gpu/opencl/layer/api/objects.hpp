@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "api/layer.hpp"
+#include "api/leaf_lock.hpp"
 #include "common/text_from.hpp"
 
 namespace layer {
@@ -77,30 +78,30 @@ inline std::string info_text(cl_platform_id platform, cl_platform_info name) {
   return text_from(next.clGetPlatformInfo, platform, name);
 }
 
-// Handle -> entry, with the application's references counted.
+// Handle -> entry, with the application's references counted. Registries are never destroyed.
 template <class Handle, class Entry>
 class Registry {
  public:
   std::shared_ptr<Entry> find(Handle handle) {
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     auto at = known_.find(handle);
     return at == known_.end() ? nullptr : at->second.entry;
   }
   void add(Handle handle, std::shared_ptr<Entry> entry) {
     std::shared_ptr<Entry> old;  // destroyed outside the lock
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     Known &known = known_[handle];
     old.swap(known.entry);
     known = {std::move(entry), 1};
   }
   void retain(Handle handle) {
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     auto at = known_.find(handle);
     if (at != known_.end()) at->second.references++;
   }
   // Call before the native release: afterwards another thread may get the same handle.
   std::shared_ptr<Entry> release(Handle handle) {
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     auto at = known_.find(handle);
     if (at == known_.end() || --at->second.references) return nullptr;
     std::shared_ptr<Entry> last = std::move(at->second.entry);
@@ -108,7 +109,7 @@ class Registry {
     return last;
   }
   std::vector<std::shared_ptr<Entry>> all() {
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     std::vector<std::shared_ptr<Entry>> entries;
     for (auto &known : known_) entries.push_back(known.second.entry);
     return entries;
@@ -116,7 +117,7 @@ class Registry {
   // Runs with the lock held, so no entry's object is released natively meanwhile.
   template <class F>
   void each(F &&work) {
-    std::lock_guard<std::mutex> guard(lock_);
+    std::lock_guard<LeafLock> guard(lock_);
     for (auto &known : known_) work(*known.second.entry);
   }
 
@@ -125,7 +126,7 @@ class Registry {
     std::shared_ptr<Entry> entry;
     uint64_t references = 0;
   };
-  std::mutex lock_;
+  LeafLock lock_;
   std::unordered_map<Handle, Known> known_;
 };
 

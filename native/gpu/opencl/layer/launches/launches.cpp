@@ -273,6 +273,7 @@ static void harvest_all() {
 }
 
 static void after_fork_in_child() {
+  release_leaf_locks();  // what follows may take them
   // The parent's launches and events do not belong to the child.
   (new std::map<uint32_t, std::deque<Pending>>)->swap(pending);
   filter.forget();
@@ -292,8 +293,10 @@ void register_forks() {
           order.lock();
           hold_origins();
           hold_left();
+          hold_leaf_locks();
         },
         [] {
+          release_leaf_locks();
           release_left();
           release_origins();
           order.unlock();

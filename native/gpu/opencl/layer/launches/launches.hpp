@@ -43,7 +43,8 @@ uint64_t follow(const std::shared_ptr<Queue> &queue, const Kernel &kernel, Plann
 // At the end of the process or layer: waits briefly for launches still running.
 void finish();
 
-// Leaves no lock held in the child that another thread held at the fork.
+// Leaves no lock held in the child that another thread held at the fork, but for those of single
+// programs and kernels.
 void register_forks();
 
 }  // namespace layer

@@ -13,7 +13,7 @@
 
 namespace layer {
 
-static std::mutex &lock = *new std::mutex;
+static LeafLock &lock = *new LeafLock;
 static auto &known = *new std::map<cl_program, std::weak_ptr<StandIn>>;
 
 // The program asks for what a binary does not hold, or may be another one when built later.
@@ -106,7 +106,7 @@ void leave_stand_in(Program *program, cl_uint n, const cl_device_id *devices) {
 
 std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
   if (!settings.translated) return nullptr;
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<LeafLock> guard(lock);
   const auto at = known.find(handle);
   return at == known.end() ? nullptr : at->second.lock();
 }
@@ -114,7 +114,8 @@ std::shared_ptr<StandIn> stand_in_of(cl_program handle) {
 // The handle is not reused while a stand-in lives, so an old entry is of no harm.
 void set_stand_in(Program *program, std::shared_ptr<StandIn> stand_in) {
   if (!settings.translated) return;
-  std::lock_guard<std::mutex> of_program(program->lock), of_all(lock);
+  std::lock_guard<std::mutex> of_program(program->lock);
+  std::lock_guard<LeafLock> of_all(lock);
   program->built_here |= !stand_in;
   known[program->handle] = stand_in;
   program->stand_in.swap(stand_in);  // the former one ends without the locks
