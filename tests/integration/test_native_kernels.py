@@ -71,6 +71,22 @@ def test_as_natively(
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
 
 
+# As with an older libc on a processor that has AVX-512.
+WITHOUT_AVX512 = "glibc.cpu.hwcaps=" + ",".join(
+    f"-{part}" for part in ("AVX512F", "AVX512VL", "AVX512BW", "AVX512DQ", "AVX512CD")
+)
+
+
+@every_engine
+def test_programs_that_use_no_avx512_before_their_kernels(
+    program: Path, tmp_path: Path, engine: CpuEngine
+) -> None:
+    extra = {"GLIBC_TUNABLES": WITHOUT_AVX512}
+    expected = natively([program, "results"], extra).done
+    done = profiled(engine, program, "results", tmp_path / "profile", extra)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
 @every_engine
 @pytest.mark.parametrize("device", ["pthread", "basic"])
 def test_kernels_run_outside_the_translator(

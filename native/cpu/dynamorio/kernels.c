@@ -44,6 +44,8 @@ extern const char kernel_is_known[] __attribute__((visibility("hidden")));
 extern const char kernel_returns[] __attribute__((visibility("hidden")));
 extern const char kernel_goes_back[] __attribute__((visibility("hidden")));
 extern const char kernel_leaves[] __attribute__((visibility("hidden")));
+/* Code that uses AVX-512. DynamoRIO ends the program if it lies where none may be executed. */
+extern const char kernel_avx512[] __attribute__((visibility("hidden")));
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
 __asm__(
@@ -82,7 +84,11 @@ __asm__(
     "  jmp *32(%r11)\n"
     "kernel_leaves:\n"
     "  mov $1, %eax\n"
-    "  jmp kernel_goes_back\n");
+    "  jmp kernel_goes_back\n"
+    ".hidden kernel_avx512\n"
+    "kernel_avx512:\n"
+    "  vpxord %zmm0, %zmm0, %zmm0\n"
+    "  ret\n");
 _Static_assert(offsetof(call, fs) == 16 && offsetof(call, active) == 40 &&
                    offsetof(call, signalled) == 41 && offsetof(call, moment) == 42 && AFTER == 2,
                "the assembly has these");
@@ -156,13 +162,12 @@ static bool has_avx512(void) {
 
 /* Before DynamoRIO has seen code that uses AVX-512, it leaves those registers alone. */
 void kernels_expected(void) {
-  static const byte code[] = {0x62, 0xf1, 0x7d, 0x48, 0xef, 0xc0, 0xc3}; /* vpxord, ret */
   static bool shown;
   if (shown) return;
   shown = true;
   if (!possible || !has_avx512() || dr_mcontext_zmm_fields_valid()) return;
   void *drcontext = dr_get_current_drcontext();
-  instrlist_clear_and_destroy(drcontext, decode_as_bb(drcontext, (byte *)(uintptr_t)code));
+  instrlist_clear_and_destroy(drcontext, decode_as_bb(drcontext, (byte *)(uintptr_t)kernel_avx512));
 }
 
 bool kernels_run_natively(void) {
