@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -20,6 +21,7 @@
 #include "grid_table.h"
 #include "posix_os.h"
 #include "spin_lock.h"
+#include "system_call.h"
 #include "window.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
@@ -360,6 +362,7 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
     bus.launches++;
     if (!launch->reason) bus.instrumented++;
     put_launch(number, launch);
+    if (xpu_first_thread.thread) xp_system_call(SYS_prctl, XPU_PRCTL_LAUNCHES, 0, 0, 0);
     xpu_cut(number);
     if (bus.cut) bus.cut(number, bus.cut_user);
     turn_window(window_launched(&bus.window, bus.launches), "");
@@ -514,20 +517,47 @@ void xpu_host_event(uint32_t kind, uint64_t bytes, uint64_t tsc_start, uint64_t 
   unlock();
 }
 
+/* ---- start-up ---------------------------------------------------------------------------------
+ */
+xpu_start_up xpu_first_thread;
+
+__attribute__((constructor)) static void tell_engine(void) {
+  if (getenv("XPUPROF_START_UP"))
+    xp_system_call(SYS_prctl, XPU_PRCTL_LOADED, (long)&xpu_first_thread, 0, 0);
+}
+
+static int starts_up(void) { return xpu_first_thread.thread == (uint64_t)pthread_self(); }
+
+static void nest(int count) {
+  enum { MAX_NEST = 64 };
+  xpu_start_up *s = &xpu_first_thread;
+  if (!starts_up()) return;
+  if (s->depth < MAX_NEST) s->off = (s->off & ~(1ull << s->depth)) | (uint64_t)!count << s->depth;
+  s->depth++;
+}
+
+static void nest_no_more(void) {
+  if (starts_up() && xpu_first_thread.depth) xpu_first_thread.depth--;
+}
+
 __attribute__((noinline)) void xpu_api_enter(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_API_ENTER, 0, 0, 0, 0, 0);
+  nest(0);
 }
 
 __attribute__((noinline)) void xpu_api_leave(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_API_LEAVE, 0, 0, 0, 0, 0);
+  nest_no_more();
 }
 
 __attribute__((noinline)) void xpu_callback_enter(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_ENTER, 0, 0, 0, 0, 0);
+  nest(1);
 }
 
 __attribute__((noinline)) void xpu_callback_leave(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_LEAVE, 0, 0, 0, 0, 0);
+  nest_no_more();
 }
 
 void xpu_kernels_loaded(int compute_only) {

@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from xpuprof.errors import InputError
 from xpuprof.formats.exporters import looppoint, pinpoints, zsim
 from xpuprof.selection.selection import Selection
 from xpuprof.trace.elf import entry_offset, fini_offset, function_offsets, lowest_address
+from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.tables import Blocks, CpuVectors, Process, Tables
 
 SOURCE = """
@@ -308,8 +309,6 @@ def test_zsim(made_up: MadeUp, tmp_path: Path) -> None:
 def test_zsim_begins_with_fast_forward_when_the_first_slice_is_not_chosen(
     made_up: MadeUp, tmp_path: Path
 ) -> None:
-    from dataclasses import replace
-
     later = replace(made_up.selection, representatives=tuple(made_up.selection.representatives[1:]))
     zsim.write(later, made_up.process, tmp_path / "z")
     assert "startFastForwarded = true;" in (tmp_path / "z").read_text()
@@ -323,6 +322,10 @@ def test_what_cannot_be_exported(made_up: MadeUp, tmp_path: Path) -> None:
     for write in (looppoint.write, pinpoints.write, zsim.write):
         with pytest.raises(InputError, match=r"no CPU block vectors.*profile --cpu"):
             write(made_up.selection, without, tmp_path / "x")
+    unnumbered = replace(made_up.process, meta=ProcessMeta({"cpu_start_up": "native"}))
+    for write in (looppoint.write, pinpoints.write, zsim.write):
+        with pytest.raises(InputError, match=r"start-up ran natively.*--start-up counted"):
+            write(made_up.selection, unnumbered, tmp_path / "x")
     other = select_by_kernel(made_up_run(["a/1"]))
     with pytest.raises(InputError, match="2 slices, the run 13"):
         looppoint.write(other, made_up.process, tmp_path / "x")

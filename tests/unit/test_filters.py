@@ -189,6 +189,9 @@ def test_which_windows_start_closed() -> None:
         (None, Gtpin(), Filters(window="1@a", after_window="end"), "gtpin does not support"),
         (None, None, Filters(processes=("",)), "--process takes"),
         (None, Cuda(), Filters(memory=True), "--memory filters"),
+        (Valgrind(), OpenCl(), Filters(start_up="native"), "valgrind does not support --start-up"),
+        (DynamoRio(), None, Filters(start_up="native"), "--start-up native lasts until"),
+        (DynamoRio(), OpenCl(), Filters(start_up="native", window="2"), "excludes --window"),
     ],
 )
 def test_unsupported_options_are_refused(
@@ -252,6 +255,7 @@ def test_settings_are_told() -> None:
         Filters(),
         Filters(kernels="-8", window="2-5", processes=("a b", "c"), memory=True),
         Filters(window="1@solve", after_window="end", threads=(0, 2), main_image_only=True),
+        Filters(start_up="native"),
         Filters(include_images=("app",), exclude_images=("lib*",), routines=("f", "g")),
     ],
 )
@@ -269,6 +273,7 @@ def test_filters_as_options(chosen: Filters) -> None:
     [
         {"window": 3},
         {"after_window": "stop"},
+        {"start_up": "other"},
         {"threads": ["0"]},
         {"threads": [True]},
         {"routines": "f"},

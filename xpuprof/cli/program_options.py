@@ -179,6 +179,14 @@ _CODE = (
         help="Count these CPU threads only; 0 is the main thread.",
     ),
     click.option(
+        "--start-up",
+        "filter_start_up",
+        type=click.Choice(["counted", "native"]),
+        default="counted",
+        show_default=True,
+        help="native: until the first launch the main thread runs natively, uncounted.",
+    ),
+    click.option(
         "--memory",
         "filter_memory",
         is_flag=True,

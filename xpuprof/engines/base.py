@@ -78,6 +78,8 @@ class CpuOptions:
     """Count only processes of these programs (globs); empty: all."""
     program_name: str = ""
     """What the program finds as argv[0], if the engine would give it its path (`valgrind`)."""
+    native_start_up: bool = False
+    """Run the main thread natively, without counting, until the first launch."""
     cold_runtime: bool = False
     """Whether the device runtime starts and compiles under the engine's translator: most of that
     code runs a little (`dynamorio` then builds no traces)."""

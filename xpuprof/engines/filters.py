@@ -24,6 +24,7 @@ SCOPE = PROCESS | {"--window"}
 AFTER_WINDOW = frozenset({"--after-window end"})
 KERNELS = frozenset({"--kernels"})
 MEMORY = frozenset({"--memory"})
+START_UP = frozenset({"--start-up native"})
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Filters:
     """Logical CPU threads that count (0 is the main thread); empty: all."""
     memory: bool = False
     """Also record LRU stack distances of data accesses, on CPU and device (slow)."""
+    start_up: Literal["counted", "native"] = "counted"
+    """Whether the main thread's code before the first launch counts, or runs natively."""
 
     def check(self) -> None:
         """Raises UsageError for a value that cannot be understood."""
@@ -85,6 +88,7 @@ class Filters:
             self.memory,
             window=self.window,
             processes=self.processes,
+            native_start_up=self.start_up == "native",
         )
 
     def gpu_options(self) -> GpuOptions:
@@ -97,6 +101,8 @@ class Filters:
         left = {name: value for name, value in found.items() if value}
         if not self.window:
             left.pop("after_window")
+        if self.start_up == "counted":
+            left.pop("start_up")
         return {n: list(v) if isinstance(v, tuple) else v for n, v in left.items()}
 
     @classmethod
@@ -113,8 +119,8 @@ class Filters:
             option = _FIELDS[name][0]
             if isinstance(value, list):
                 words += [word for item in value for word in (option, str(item))]
-            elif name == "after_window":
-                words += option.split() if value == "end" else []
+            elif name in _CHOICES:
+                words += option.split() if value == _CHOICES[name][1] else []
             else:
                 words += [option] if value is True else [option, str(value)]
         return words
@@ -144,12 +150,13 @@ def _checked(name: str, value: object, default: object) -> Any:
         kind = int if name == "threads" else str
         if all(type(item) is kind for item in value):
             return tuple(value)
-    elif type(value) is type(default) and (name != "after_window" or value in _ENDS):
+    elif type(value) is type(default) and value in _CHOICES.get(name, (value,)):
         return value
     raise TraceError(f"the filter {name!r} of the run is damaged ({value!r}); record the run again")
 
 
-_ENDS = ("continue", "end")
+_CHOICES = {"after_window": ("continue", "end"), "start_up": ("counted", "native")}
+"""The values of a filter that has two, the default first."""
 
 _FIELDS = {
     "kernels": ("--kernels", "launches {} are instrumented"),
@@ -164,6 +171,7 @@ _FIELDS = {
     ),
     "routines": ("--routine", "only blocks that start in routines {} count"),
     "threads": ("--thread", "only CPU threads {} count"),
+    "start_up": ("--start-up native", "start-up runs natively and does not count"),
     "memory": ("--memory", "stack distances of data accesses are recorded"),
 }
 """The option of each filter, and its text for people."""
@@ -208,6 +216,11 @@ def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters
             f"--window {filters.window} counts kernel launches, which only a GPU engine sees; "
             "choose one with --gpu, or mark the window in the program (--window @NAME)"
         )
+    if filters.start_up == "native" and (gpu is None or filters.window):
+        raise UsageError(
+            "--start-up native lasts until the first launch that a GPU engine sees, and excludes "
+            "--window; choose an engine with --gpu and omit --window, or omit --start-up"
+        )
     if cpu is not None:
         _refuse(cpu, wanted_of_cpu_engine(filters))
     if gpu is not None:
@@ -241,3 +254,5 @@ def cpu_settings(options: CpuOptions) -> Iterator[tuple[str, str]]:
         yield "memory", "yes"
     if options.main_image_only:
         yield "main-image-only", "yes"
+    if options.native_start_up:
+        yield "start-up", "native"

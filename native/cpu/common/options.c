@@ -62,6 +62,8 @@ bool option_take(const char *text) {
     options.window_closed = text_equal(value, "yes");
   else if ((value = value_of(text, "main-image-only")))
     options.main_image_only = text_equal(value, "yes");
+  else if ((value = value_of(text, "start-up")))
+    options.native_start_up = text_equal(value, "native");
   else if ((value = value_of(text, "memory")))
     options.memory = text_equal(value, "yes");
   return value || take_pattern(text);

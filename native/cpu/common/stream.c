@@ -78,6 +78,7 @@ void stream_open(void) {
   put_meta("engine_version", engine_version);
   put_meta("hidden_isa", engine_hidden_isa());
   put_meta("filters", option_filters());
+  if (options.native_start_up) put_meta("start_up", "native");
   emit_known();
   drain(true);
 }

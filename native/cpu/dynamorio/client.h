@@ -80,6 +80,8 @@ bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
+void thread_nests(uint32_t depth, uint64_t off);
+void thread_has_started_up(void); /* it counts from now on */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
 void threads_turned(void);   /* the window has opened or closed */
@@ -187,6 +189,7 @@ void natively_break_at(void *at);                                    /* libc's _
 void natively_sets_handler(int number, const void *action);          /* the program does */
 void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */
 void natively_go_on(xpu_native_call *call);                          /* at xpu_go_on_natively() */
+void natively_loaded(const char *path);                              /* or before */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 /* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
@@ -201,10 +204,30 @@ bool signal_is_dynamorios(const xpu_signal_action *action);
 bool signal_is_of_code(int number);              /* as faults raise */
 bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called */
 
+enum { SIGNAL_REGISTERS = 23 }; /* in a ucontext_t */
+uint64_t signal_first_handler(void);
+bool signal_came_between(uint64_t pc, const char *start, const char *end);
+/* greg_t */
+void signal_keep_registers(long long *to, const long long *from);
+void signal_read_registers(dr_mcontext_t *context, const long long *from);
+
+/* ---- start_up.c: the first thread, until libxpuprof_rt is loaded; without the lock --------------
+ */
+void start_up_init(void);
+bool start_up_thread_starts(void *drcontext); /* with the lock; whether it is this one */
+void start_up_thread_ends(void *drcontext);
+void start_up_forked(void *drcontext);
+void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
+bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);
+void start_up_unloaded(app_pc start, app_pc end); /* with the lock */
+/* By libxpuprof_rt: prctl(XPU_PRCTL_..., runtime). */
+void start_up_is_told(uint64_t what, xpu_start_up *runtime);
+
 /* ---- kernels.c: kernels that run outside DynamoRIO; without the lock ----------------------------
  */
 void kernels_init(void);
 void kernels_expected(void); /* before the first */
+bool kernels_are_possible(void);
 /* Puts a call of ours in the place of the code, which starts at a kernel's entry. */
 void kernel_insert(void *drcontext, app_pc start, instrlist_t *code);
 bool kernels_run_natively(void); /* those met from now on */

@@ -219,6 +219,7 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
                            bool translating) {
   app_pc start = dr_fragment_app_pc(tag);
   unanswered(drcontext, code);
+  start_up_instrument(drcontext, start, code, for_trace);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
   lock();
   const bool counts = !image_never_counts(start),

@@ -12,8 +12,6 @@
 #include "client.h"
 #include "system_call.h"
 
-enum { REGISTERS = 23 }; /* in a ucontext_t */
-
 /* Where a signal came. */
 typedef enum moment { BEFORE, WITHIN, AFTER } moment;
 
@@ -27,7 +25,7 @@ struct kernel_call {
   uint8_t moment;
   uint64_t entry;
   thread_id_t thread;
-  greg_t registers[REGISTERS]; /* of the kernel, where it was interrupted */
+  greg_t registers[SIGNAL_REGISTERS]; /* of the kernel, where it was interrupted */
 };
 
 typedef kernel_call call;
@@ -105,20 +103,6 @@ static call *current_call(void) {
   return (call *)c;
 }
 
-/* Where the kernel was interrupted. */
-static void read_registers(dr_mcontext_t *context, const greg_t *from) {
-  context->xax = (reg_t)from[REG_RAX], context->xbx = (reg_t)from[REG_RBX];
-  context->xcx = (reg_t)from[REG_RCX], context->xdx = (reg_t)from[REG_RDX];
-  context->xsi = (reg_t)from[REG_RSI], context->xdi = (reg_t)from[REG_RDI];
-  context->xbp = (reg_t)from[REG_RBP], context->xsp = (reg_t)from[REG_RSP];
-  context->r8 = (reg_t)from[REG_R8], context->r9 = (reg_t)from[REG_R9];
-  context->r10 = (reg_t)from[REG_R10], context->r11 = (reg_t)from[REG_R11];
-  context->r12 = (reg_t)from[REG_R12], context->r13 = (reg_t)from[REG_R13];
-  context->r14 = (reg_t)from[REG_R14], context->r15 = (reg_t)from[REG_R15];
-  context->xflags = (reg_t)from[REG_EFL];
-  context->pc = (app_pc)from[REG_RIP];
-}
-
 /* By way of DynamoRIO's dispatcher, which delivers the signals that have arrived. */
 static void go_on_translated(void) {
   call *c = current_call();
@@ -128,7 +112,7 @@ static void go_on_translated(void) {
   if (c->moment == BEFORE) {
     context.pc = (app_pc)c->entry;
   } else if (c->moment == WITHIN) {
-    read_registers(&context, c->registers);
+    signal_read_registers(&context, c->registers);
   } else {
     context.pc = (app_pc)c->back;
     context.xsp += sizeof c->back;
@@ -200,13 +184,9 @@ void kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
 
 /* ---- signals -----------------------------------------------------------------------------------
  */
-static bool lies(uint64_t pc, const char *start, const char *end) {
-  return pc - (uint64_t)start < (uint64_t)(end - start);
-}
-
 /* DynamoRIO repeats the instruction behind which a breakpoint stops. */
 static void keep(call *c, int code, const greg_t *registers) {
-  for (int i = 0; i < REGISTERS; i++) c->registers[i] = registers[i];
+  signal_keep_registers(c->registers, registers);
   if (code == SI_KERNEL) c->registers[REG_RIP]--;
 }
 
@@ -238,16 +218,16 @@ bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context) 
   call *c = current_call();
   if (!c || xp_system_call(SYS_gettid, 0, 0, 0, 0) != c->thread) return false;
   c->signalled = true;
-  if (lies(pc, kernel_enters, kernel_returns)) {
+  if (signal_came_between(pc, kernel_enters, kernel_returns)) {
     if (pc < (uint64_t)kernel_is_known) enter(c, registers);
     leave(c, registers, BEFORE);
-  } else if (lies(pc, kernel_returns, kernel_goes_back)) {
+  } else if (signal_came_between(pc, kernel_returns, kernel_goes_back)) {
     leave(c, registers, AFTER);
-  } else if (lies(pc, kernel_goes_back, kernel_leaves)) {
+  } else if (signal_came_between(pc, kernel_goes_back, kernel_leaves)) {
     leave(c, registers, (moment)c->moment); /* perhaps for a second time */
   } else if (sent && (number == SIGSEGV || number == SIGBUS)) {
     return false; /* it waits for the kernel's end: DynamoRIO takes it for a fault of ours */
-  } else if (c->active && !lies(pc, __ehdr_start, etext) && !handles(context)) {
+  } else if (c->active && !signal_came_between(pc, __ehdr_start, etext) && !handles(context)) {
     keep(c, number == SIGTRAP ? info->si_code : 0, registers);
     leave(c, registers, WITHIN);
     return fault; /* the kernel will cause it again */
@@ -273,6 +253,8 @@ void kernels_init(void) {
   possible = has_fsgsbase() && dr_raw_tls_calloc(&segment, &offset, 1, 0) && segment == DR_SEG_GS;
   word = offset;
 }
+
+bool kernels_are_possible(void) { return possible; }
 
 static call **own_call(void) { return (call **)((byte *)dr_get_dr_segment_base(segment) + word); }
 

@@ -32,6 +32,7 @@ static void module_loaded(void *drcontext, const module_data_t *module, bool loa
   image_loaded(module, thread_is_off(drcontext));
   boundary_loaded(module);
   unlock();
+  if (module->full_path) natively_loaded(module->full_path);
 }
 
 static void module_unloaded(void *drcontext, const module_data_t *module) {
@@ -39,6 +40,7 @@ static void module_unloaded(void *drcontext, const module_data_t *module) {
   lock();
   image_unloaded(module);
   boundary_unloaded(module);
+  start_up_unloaded(module->start, module->end);
   unlock();
 }
 
@@ -48,7 +50,7 @@ static bool wanted(void *drcontext, int number) {
   (void)drcontext;
   return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork ||
          number == SYS_execve || number == SYS_kill || number == SYS_tgkill ||
-         number == SYS_close_range || number == SYS_rt_sigaction;
+         number == SYS_close_range || number == SYS_prctl || number == SYS_rt_sigaction;
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -179,6 +181,10 @@ static bool before_call(void *drcontext, int number) {
       if (!runs_natively(drcontext)) return true;
       not_executed(drcontext);
       return false;
+    case SYS_prctl:
+      start_up_is_told((uint64_t)dr_syscall_get_param(drcontext, 0),
+                       (xpu_start_up *)dr_syscall_get_param(drcontext, 1));
+      return true;
     case SYS_rt_sigaction:
       if (!thread_is_off(drcontext))
         natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
@@ -215,6 +221,7 @@ static void forked(void *drcontext) {
   threads_forked(drcontext);
   cut_forked();
   unlock();
+  start_up_forked(drcontext);
 }
 
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
@@ -225,6 +232,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   layout_init();
   natively_init();
   kernels_init();
+  start_up_init();
   uppers_init();
   window_init();
   if (!mutex || !threads_init()) return; /* the program continues without vectors */

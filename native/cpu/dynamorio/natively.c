@@ -282,6 +282,10 @@ static bool is_driver(const char *path) {
   return is_intels(path) || text_starts(file_name(path), "libpocl.so");
 }
 
+void natively_loaded(const char *path) {
+  if (is_intels(path)) needs_break = true;
+}
+
 /* At the entry of dlopen(): a driver, with all that it needs, is loaded before the call, which then
  * finds it. */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
@@ -290,7 +294,7 @@ void natively_load(const char *path, uint64_t flags, app_pc dlopen) {
   xpu_native_call changes = {0};
   native_work work = {0};
   if (!path || !is_driver(path)) return;
-  if (is_intels(path)) needs_break = true;
+  natively_loaded(path);
   if (!possible() || !dr_get_mcontext(drcontext, &context)) return;
   work.entry.rsp = context.xsp & ~(uint64_t)15;
   begin_at(&work, dlopen);

@@ -39,6 +39,7 @@ bool signal_at_zero(const dr_siginfo_t *signal) {
 
 static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
   greg_t *pc = &context->uc_mcontext.gregs[REG_RIP];
+  if (start_up_interrupted(number, info, context)) return 1;
   if (kernel_interrupted(number, info, context)) return 1;
   if (number == SIGSEGV && !*pc) *pc = NOWHERE;
   return 0;
@@ -46,6 +47,29 @@ static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
 
 void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get) {
   xp_system_call(SYS_rt_sigaction, i + 1, (long)set, (long)get, sizeof set->mask);
+}
+
+uint64_t signal_first_handler(void) { return (uint64_t)handle_first; }
+
+bool signal_came_between(uint64_t pc, const char *start, const char *end) {
+  return pc - (uint64_t)start < (uint64_t)(end - start);
+}
+
+void signal_keep_registers(greg_t *to, const greg_t *from) {
+  for (int i = 0; i < SIGNAL_REGISTERS; i++) to[i] = from[i];
+}
+
+void signal_read_registers(dr_mcontext_t *context, const greg_t *from) {
+  context->xax = (reg_t)from[REG_RAX], context->xbx = (reg_t)from[REG_RBX];
+  context->xcx = (reg_t)from[REG_RCX], context->xdx = (reg_t)from[REG_RDX];
+  context->xsi = (reg_t)from[REG_RSI], context->xdi = (reg_t)from[REG_RDI];
+  context->xbp = (reg_t)from[REG_RBP], context->xsp = (reg_t)from[REG_RSP];
+  context->r8 = (reg_t)from[REG_R8], context->r9 = (reg_t)from[REG_R9];
+  context->r10 = (reg_t)from[REG_R10], context->r11 = (reg_t)from[REG_R11];
+  context->r12 = (reg_t)from[REG_R12], context->r13 = (reg_t)from[REG_R13];
+  context->r14 = (reg_t)from[REG_R14], context->r15 = (reg_t)from[REG_R15];
+  context->xflags = (reg_t)from[REG_EFL];
+  context->pc = (app_pc)from[REG_RIP];
 }
 
 bool signal_is_of_code(int number) {

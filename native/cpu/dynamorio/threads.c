@@ -33,6 +33,7 @@ typedef struct thread {
   counters *counters; /* NULL: never counts (the device runtime's, filtered out, a child) */
   void *waste;
   uint32_t number; /* among counting threads */
+  bool starts_up;  /* does not count yet */
   bool runtime;    /* belongs to the device runtime */
   uint32_t depth;  /* of nested calls into the device runtime and back */
   uint64_t off;    /* of nesting_enter() */
@@ -87,7 +88,8 @@ unsigned thread_extends_trace(void *drcontext, void *tag) {
 }
 
 static void set_target(thread *t) {
-  *t->base = t->counters && !is_off(t) && window_is_open() ? t->counters->count : t->waste;
+  *t->base = t->counters && !is_off(t) && !t->starts_up && window_is_open() ? t->counters->count
+                                                                            : t->waste;
 }
 
 void threads_turned(void) {
@@ -98,6 +100,23 @@ void thread_enters(bool count) {
   thread *t = current(dr_get_current_drcontext());
   lock(); /* the window may turn */
   nesting_enter(&t->depth, &t->off, count);
+  set_target(t);
+  unlock();
+}
+
+void thread_nests(uint32_t depth, uint64_t off) {
+  thread *t = current(dr_get_current_drcontext());
+  lock();
+  t->depth = depth;
+  t->off = off;
+  set_target(t);
+  unlock();
+}
+
+void thread_has_started_up(void) {
+  thread *t = current(dr_get_current_drcontext());
+  lock();
+  t->starts_up = false;
   set_target(t);
   unlock();
 }
@@ -182,7 +201,10 @@ void thread_starts(void *drcontext) {
   birth b = {0};
   thread *t = dr_global_alloc(sizeof *t);
   lock();
-  *t = (thread){.next = threads, .base = words(), .kernel = kernels_thread_starts(drcontext)};
+  *t = (thread){.next = threads,
+                .base = words(),
+                .kernel = kernels_thread_starts(drcontext),
+                .starts_up = start_up_thread_starts(drcontext)};
   if (take_birth(stack_of(drcontext), &b)) {
     t->runtime = b.runtime;
     t->number = b.number;
@@ -336,6 +358,7 @@ void thread_ends(void *drcontext) {
   unlink_thread(t);
   dr_set_tls_field(drcontext, NULL);
   kernels_thread_ends(drcontext, t->kernel);
+  start_up_thread_ends(drcontext);
   free_thread(t);
   unlock();
 }

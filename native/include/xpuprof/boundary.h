@@ -144,6 +144,16 @@ XPU_API void xpu_api_leave(void);
 XPU_API void xpu_callback_enter(void);
 XPU_API void xpu_callback_leave(void);
 
+/* A CPU engine may run a process's first thread outside its translator until the first launch.
+ * Calls that no kernel knows tell it where this is, and of the launch. */
+typedef struct xpu_start_up {
+  uint64_t thread; /* pthread_self() of that thread; 0: there is none */
+  uint32_t depth;  /* of its nesting, which the engine does not see */
+  uint64_t off;    /* bit n: at depth n + 1 it does not count */
+} xpu_start_up;
+XPU_API extern xpu_start_up xpu_first_thread;
+enum { XPU_PRCTL_LOADED = 0x78707501, XPU_PRCTL_LAUNCHES = 0x78707502 };
+
 /* Calls work(data). A CPU engine that translates the process may run it outside its translator: for
  * code of a device runtime that executes once, like its compiler. `work` does not wait for the
  * device, calls functions of the program through xpu_translated() only, and returns. */

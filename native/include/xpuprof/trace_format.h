@@ -180,7 +180,8 @@ enum xp_mix {
 
 /* ---- records of cpu.xpt --------------------------------------------------------------------- */
 enum xp_cpu_tag {
-  XP_CPU_META = 1, /* as XP_EV_META; keys: pid, engine, engine_version, hidden_isa */
+  XP_CPU_META = 1, /* as XP_EV_META; keys: pid, engine, engine_version, hidden_isa,
+                    * start_up (native: the first thread does not count until the first launch) */
   /* IMAGE: varint image id (dense, from 0), str build-id (lower-case hex; for a file without one,
    * "h" + 16 hex digits of a 64-bit hash of its bytes; for code not in a file, ""), str path. */
   XP_CPU_IMAGE = 2,

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
-from xpuprof.engines.filters import CODE, SCOPE, cpu_settings
+from xpuprof.engines.filters import CODE, SCOPE, START_UP, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.engines.rights import startable
 from xpuprof.errors import EngineError
 
 CLIENT = "libxpuprof_dynamorio.so"
 OPTIONS_FILE = "dynamorio.options"
+_ENV_START_UP = "XPUPROF_START_UP"  # libxpuprof_rt reads it
 KIT_FILES = ("bin64/drrun", "lib64/release/libdynamorio.so")
 ADVICE_KIT = (
     "unpack a DynamoRIO release for x86-64 Linux (dynamorio.org), or build its sources, and set "
@@ -52,7 +53,7 @@ class DynamoRio(CpuEngine):
     """Exact per-thread vectors; threads run in parallel, and no instruction set is hidden."""
 
     name = "dynamorio"
-    honours = CODE | SCOPE
+    honours = CODE | SCOPE | START_UP
 
     def probe(self) -> Probe:
         client, home = native_file(CLIENT), os.environ.get("DYNAMORIO_HOME", "")
@@ -105,7 +106,8 @@ class DynamoRio(CpuEngine):
         if re.fullmatch(r"[\w./+@%=,-]+", str(folder)):
             command.append(str(folder))
         command += ["--", *program]
-        return command, {"DYNAMORIO_CONFIGDIR": str(folder)}
+        native = {_ENV_START_UP: "native"} if options.native_start_up else {}
+        return command, {"DYNAMORIO_CONFIGDIR": str(folder)} | native
 
 
 def repeatable_addresses() -> list[str]:

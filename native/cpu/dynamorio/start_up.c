@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* With --start-up native a process's first thread runs outside DynamoRIO until the first launch
+ * (docs/dynamorio.md, "Start-up run natively"). The kernel reports each of its system calls to our
+ * handler, which makes the harmless ones. For all others, and for signals and faults, the thread
+ * goes on under DynamoRIO, and leaves it again behind its next system call. */
+#define _GNU_SOURCE
+#include <linux/prctl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "client.h"
+#include "system_call.h"
+
+/* The assembly knows the fields up to `interrupted`. */
+typedef struct start_up {
+  uint64_t enters; /* start_up_enters */
+  uint64_t fs, our_fs;
+  uint64_t resume;         /* where the block goes on, to be translated */
+  uint64_t target;         /* native code */
+  volatile uint64_t stays; /* under DynamoRIO: a signal came, or start-up is over */
+  volatile uint8_t reported;
+  volatile bool active;
+  bool interrupted; /* in native code; else before */
+  volatile bool over, called_back;
+  int sent;           /* a signal to send again, or 0 */
+  thread_id_t thread; /* 0: none */
+  greg_t registers[SIGNAL_REGISTERS];
+} start_up;
+
+/* In memory that stays when DynamoRIO unloads us, as the kernel reads it before each call. */
+static start_up *now;
+
+enum { DISPATCH = 59, OFF = 0, ON = 1 }; /* prctl's, for reports of calls */
+
+static bool possible, begun;
+static xpu_signal_action usual; /* of the signal that reports calls */
+static reg_id_t segment;
+static uint offset; /* of a thread's pointer to `now`, or NULL, in its thread-local storage */
+
+/* RCX is `now`, and R11 is free: a system call changes both. A signal takes the thread to
+ * start_up_leaves, with R11 as `now`. */
+extern const char start_up_enters[] __attribute__((visibility("hidden")));
+extern const char start_up_is_known[] __attribute__((visibility("hidden")));
+extern const char start_up_leaves[] __attribute__((visibility("hidden")));
+extern const char start_up_returns[] __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
+__asm__(
+    ".text\n"
+    ".hidden start_up_enters, start_up_is_known, start_up_leaves, start_up_returns\n"
+    "start_up_enters:\n"
+    "  rdfsbase %r11\n"
+    "  mov %r11, 16(%rcx)\n"
+    "start_up_is_known:\n"
+    "  mov %rcx, %r11\n"
+    "  mov 40(%r11), %rcx\n"
+    "  jrcxz 1f\n"
+    "  movb $0, 50(%r11)\n"
+    "  jmp start_up_leaves\n"
+    "1: mov 8(%r11), %rcx\n"
+    "  wrfsbase %rcx\n"
+    "  movb $1, 49(%r11)\n"
+    "  movb $1, 48(%r11)\n"
+    "  mov 32(%r11), %rcx\n"
+    "  jmp *%rcx\n"
+    "start_up_leaves:\n"
+    "  mov 16(%r11), %rcx\n"
+    "  wrfsbase %rcx\n"
+    "  jmp *24(%r11)\n"
+    "start_up_returns:\n"
+    "  mov $15, %eax\n" /* rt_sigreturn */
+    "  syscall\n");
+_Static_assert(SYS_rt_sigreturn == 15, "the assembly has this");
+
+/* ---- system calls ------------------------------------------------------------------------------
+ */
+
+static long call_natively(const greg_t *r) {
+  return xp_system_call6((long)r[REG_RAX], (long)r[REG_RDI], (long)r[REG_RSI], (long)r[REG_RDX],
+                         (long)r[REG_R10], (long)r[REG_R8], (long)r[REG_R9]);
+}
+
+static bool never_waits(const struct stat *file) {
+  return S_ISREG(file->st_mode) || S_ISDIR(file->st_mode);
+}
+
+static bool reads_file(long descriptor) {
+  struct stat file;
+  return xp_system_call(SYS_fstat, descriptor, (long)&file, 0, 0) == 0 && never_waits(&file);
+}
+
+static bool opens_file(long folder, long path) {
+  struct stat file;
+  const long error = xp_system_call(SYS_newfstatat, folder, (long)&file, path, 0);
+  return error ? true : never_waits(&file);
+}
+
+/* Calls that DynamoRIO ignores, and that no signal interrupts. */
+static bool is_harmless(const greg_t *r) {
+  enum { HERE = -100 };
+  switch (r[REG_RAX]) {
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_fstat:
+    case SYS_newfstatat:
+    case SYS_statx:
+    case SYS_access:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+    case SYS_lseek:
+    case SYS_getdents64:
+    case SYS_getcwd:
+    case SYS_uname:
+    case SYS_getrandom:
+    case SYS_clock_gettime:
+    case SYS_clock_getres:
+    case SYS_gettimeofday:
+    case SYS_time:
+    case SYS_getpid:
+    case SYS_getppid:
+    case SYS_gettid:
+    case SYS_getuid:
+    case SYS_geteuid:
+    case SYS_getgid:
+    case SYS_getegid:
+    case SYS_getgroups:
+    case SYS_sysinfo:
+    case SYS_sched_getaffinity:
+    case SYS_statfs:
+    case SYS_fstatfs:
+      return true;
+    case SYS_read:
+    case SYS_pread64:
+      return reads_file((long)r[REG_RDI]);
+    case SYS_open:
+      return opens_file(HERE, (long)r[REG_RDI]);
+    case SYS_openat:
+      return opens_file((long)r[REG_RDI], (long)r[REG_RSI]);
+    default:
+      return false;
+  }
+}
+
+/* ---- translation -------------------------------------------------------------------------------
+ */
+
+static void **own_word(void) { return (void **)((byte *)dr_get_dr_segment_base(segment) + offset); }
+
+static xpu_start_up *runtime; /* in libxpuprof_rt, once it is loaded */
+
+/* The thread itself does, under DynamoRIO. */
+static void end(void) {
+  xp_system_call6(SYS_prctl, DISPATCH, OFF, 0, 0, 0, 0);
+  signal_action(SIGSYS - 1, &usual, NULL);
+  *own_word() = NULL;
+  now->thread = 0;
+  if (runtime) runtime->thread = 0;
+  thread_has_started_up();
+}
+
+/* DynamoRIO takes a SIGSEGV outside its code cache for a fault of its own, even if it was sent. So
+ * the thread gets it a little later. */
+static void send_again(void) {
+  struct sigevent event = {.sigev_signo = now->sent, .sigev_notify = SIGEV_THREAD_ID};
+  const struct itimerspec soon = {.it_value = {0, 1000000}};
+  int timer;
+  event._sigev_un._tid = (int)now->thread;
+  now->sent = 0;
+  if (xp_system_call(SYS_timer_create, CLOCK_MONOTONIC, (long)&event, (long)&timer, 0) == 0)
+    xp_system_call(SYS_timer_settime, timer, 0, (long)&soon, 0);
+}
+
+static void go_on_translated(void) {
+  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
+  dr_get_mcontext(dr_get_current_drcontext(), &context);
+  now->stays = 0;
+  if (now->sent) send_again();
+  if (runtime) thread_nests(runtime->depth, runtime->off);
+  if (now->over) end();
+  if (now->interrupted)
+    signal_read_registers(&context, now->registers);
+  else
+    context.pc = (app_pc)now->target;
+  dr_redirect_execution(&context);
+}
+
+static opnd_t field(reg_id_t base, size_t at) {
+  return opnd_create_base_disp(base, DR_REG_NULL, 0, (int)at, OPSZ_8);
+}
+
+static void insert_store(void *drcontext, instrlist_t *code, instr_t *where, size_t at) {
+  instrlist_meta_preinsert(
+      code, where,
+      INSTR_CREATE_mov_st(drcontext, field(DR_REG_RCX, at), opnd_create_reg(DR_REG_R11)));
+}
+#define FIELD(name) (offsetof(start_up, name))
+_Static_assert(FIELD(our_fs) == 16 && FIELD(resume) == 24 && FIELD(target) == 32 &&
+                   FIELD(stays) == 40 && FIELD(reported) == 48 && FIELD(active) == 49 &&
+                   FIELD(interrupted) == 50,
+               "the assembly has these");
+
+/* RCX is dead behind a system call. A thread that is to stay skips all that. */
+static void insert_way_out(void *drcontext, app_pc start, instrlist_t *code) {
+  instr_t *first = instrlist_first(code);
+  instr_t *resume = INSTR_CREATE_label(drcontext), *stays = INSTR_CREATE_label(drcontext);
+  const opnd_t r11 = opnd_create_reg(DR_REG_R11);
+  dr_insert_read_raw_tls(drcontext, code, first, segment, offset, DR_REG_RCX);
+  instr_t *far = INSTR_CREATE_label(drcontext), *near = INSTR_CREATE_label(drcontext);
+  instrlist_meta_preinsert(code, first, INSTR_CREATE_jecxz(drcontext, opnd_create_instr(far)));
+  instrlist_meta_preinsert(code, first, INSTR_CREATE_jmp_short(drcontext, opnd_create_instr(near)));
+  instrlist_meta_preinsert(code, first, far);
+  instrlist_meta_preinsert(code, first, INSTR_CREATE_jmp(drcontext, opnd_create_instr(stays)));
+  instrlist_meta_preinsert(code, first, near);
+  dr_insert_get_seg_base(drcontext, code, first, DR_SEG_FS, DR_REG_R11);
+  insert_store(drcontext, code, first, FIELD(fs));
+  instrlist_insert_mov_instr_addr(drcontext, resume, NULL, r11, code, first, NULL, NULL);
+  insert_store(drcontext, code, first, FIELD(resume));
+  instrlist_meta_preinsert(
+      code, first, INSTR_CREATE_mov_imm(drcontext, r11, OPND_CREATE_INTPTR((ptr_int_t)start)));
+  insert_store(drcontext, code, first, FIELD(target));
+  instrlist_meta_preinsert(code, first,
+                           INSTR_CREATE_jmp_ind(drcontext, field(DR_REG_RCX, FIELD(enters))));
+  instrlist_meta_preinsert(code, first, resume);
+  dr_insert_clean_call(drcontext, code, first, (void *)go_on_translated, false, 0);
+  instrlist_meta_preinsert(code, first, stays);
+}
+
+/* ---- blocks behind system calls ----------------------------------------------------------------
+ */
+
+typedef struct place {
+  app_pc at;
+  bool is_exit; /* decided when first built: DynamoRIO builds blocks again */
+} place;
+
+static place *places;
+static size_t n_places, places_room;
+
+static place *find(app_pc at) {
+  for (size_t i = 0; i < n_places; i++)
+    if (places[i].at == at) return &places[i];
+  return NULL;
+}
+
+static void note(app_pc at, bool is_exit) {
+  if (find(at)) return;
+  places = grown(places, &places_room, n_places + 1, sizeof *places);
+  places[n_places++] = (place){at, is_exit};
+}
+
+static bool follows_call(app_pc at) {
+  uint8_t bytes[2];
+  return dr_safe_read(at - sizeof bytes, sizeof bytes, bytes, NULL) && bytes[0] == 0x0f &&
+         bytes[1] == 0x05;
+}
+
+/* So that what follows is a block. */
+static void end_at_call(void *drcontext, instrlist_t *code) {
+  instr_t *call = instrlist_first_app(code);
+  while (call && !instr_is_syscall(call)) call = instr_get_next_app(call);
+  if (!call) return;
+  note(instr_get_app_pc(call) + instr_length(drcontext, call), true);
+  for (instr_t *i = instr_get_next(call), *next; i; i = next) {
+    next = instr_get_next(i);
+    instrlist_remove(code, i);
+    instr_destroy(drcontext, i);
+  }
+}
+
+/* Of this thread's calls, from outside our own code. */
+static void have_calls_reported(void) {
+  if (xp_system_call6(SYS_prctl, DISPATCH, ON, (long)__ehdr_start, etext - __ehdr_start,
+                      (long)&now->reported, 0))
+    now->stays = now->over = true;
+}
+
+/* While calls are reported, a handler must not return by code of another library. */
+static void begin(void) {
+  enum { HAS_RESTORER = 0x04000000 };
+  const xpu_signal_action action = {
+      .handler = signal_first_handler(),
+      .flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | HAS_RESTORER,
+      .restorer = (uint64_t)start_up_returns,
+      .mask = ~0ull,
+  };
+  kernels_expected();
+  signals_come_first();
+  signal_action(SIGSYS - 1, &action, &usual);
+  have_calls_reported();
+}
+
+void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace) {
+  if (!possible || for_trace) return;
+  if (!begun) {
+    begun = true;
+    dr_insert_clean_call(drcontext, code, instrlist_first(code), (void *)begin, false, 0);
+  }
+  lock();
+  if (!find(start) && follows_call(start)) note(start, false);
+  end_at_call(drcontext, code);
+  const place *p = find(start);
+  const bool leaves = p && p->is_exit;
+  unlock();
+  if (leaves) insert_way_out(drcontext, start, code);
+}
+
+void start_up_unloaded(app_pc start, app_pc end) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n_places; i++)
+    if (places[i].at < start || places[i].at >= end) places[kept++] = places[i];
+  n_places = kept;
+}
+
+/* ---- signals -----------------------------------------------------------------------------------
+ */
+
+/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
+static void keep(const greg_t *registers, int code) {
+  signal_keep_registers(now->registers, registers);
+  if (code == SI_KERNEL) now->registers[REG_RIP]--;
+}
+
+static void leave(greg_t *registers, bool interrupted) {
+  enum { DIRECTION = 0x400 };
+  now->active = false;
+  now->reported = 0;
+  now->interrupted = interrupted;
+  registers[REG_RIP] = (greg_t)start_up_leaves;
+  registers[REG_R11] = (greg_t)now;
+  registers[REG_EFL] &= ~(greg_t)DIRECTION;
+}
+
+/* From then on our handler would miss calls. */
+static bool takes_reports_away(const greg_t *r) {
+  const long number = (long)r[REG_RAX], first = (long)r[REG_RDI];
+  return number == SYS_seccomp ||
+         (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP)) ||
+         (number == SYS_rt_sigaction && first == SIGSYS && r[REG_RSI]);
+}
+
+/* The thread stands behind the call's instruction. */
+static void calls(greg_t *registers) {
+  enum { LENGTH = 2 };
+  if (takes_reports_away(registers)) now->over = true;
+  if (!now->over && is_harmless(registers)) {
+    registers[REG_RAX] = call_natively(registers);
+    return;
+  }
+  keep(registers, 0);
+  now->registers[REG_RIP] -= LENGTH;
+  leave(registers, true);
+}
+
+/* Takes the thread back from wherever it is outside the code cache; false: it is in it. */
+static bool take_back(int number, const siginfo_t *info, greg_t *registers) {
+  const uint64_t pc = (uint64_t)registers[REG_RIP];
+  if (signal_came_between(pc, start_up_enters, start_up_leaves)) {
+    if (pc < (uint64_t)start_up_is_known) __asm__ volatile("rdfsbase %0" : "=r"(now->our_fs));
+    leave(registers, false);
+  } else if (signal_came_between(pc, start_up_leaves, start_up_returns)) {
+    leave(registers, now->interrupted);
+  } else if (now->active) {
+    keep(registers, number == SIGTRAP ? info->si_code : 0);
+    leave(registers, true);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context) {
+  enum { REPORTED = 2 };
+  greg_t *registers = context->uc_mcontext.gregs;
+  const bool sent = info->si_code <= 0, fault = !sent && signal_is_of_code(number);
+  if (!possible || !now->thread || xp_system_call(SYS_gettid, 0, 0, 0, 0) != now->thread)
+    return false;
+  if (number == SIGSYS && info->si_code == REPORTED) {
+    calls(registers);
+    return true;
+  }
+  const bool own = number == SIGSYS && now->called_back && info->si_code == SI_TKILL;
+  const bool was_native = now->active;
+  now->stays = 1;
+  const bool taken = take_back(number, info, registers);
+  if (own) now->called_back = false;
+  if (taken && sent && signal_is_of_code(number)) {
+    now->sent = number;
+    return true;
+  }
+  return own || (was_native && fault); /* the thread will cause the fault again */
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+
+static bool reports_calls(void) {
+  return xp_system_call6(SYS_prctl, DISPATCH, OFF, 0, 0, 0, 0) == 0;
+}
+
+void start_up_init(void) {
+  const bool asked = options.native_start_up;
+  options.native_start_up = false;
+  if (!asked || !kernels_are_possible() || !reports_calls()) return;
+  possible = dr_raw_tls_calloc(&segment, &offset, 1, 0) && segment == DR_SEG_GS;
+  now = (start_up *)xp_system_call6(SYS_mmap, 0, sizeof *now, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  possible &= (long)now > 0;
+  options.native_start_up = possible;
+  if (possible) now->enters = (uint64_t)start_up_enters;
+}
+
+bool start_up_thread_starts(void *drcontext) {
+  if (!possible) return false;
+  const bool first = !begun && !now->thread && !now->over;
+  *own_word() = first ? (void *)now : NULL;
+  if (first) now->thread = dr_get_thread_id(drcontext);
+  return first;
+}
+
+void start_up_thread_ends(void *drcontext) {
+  if (possible && dr_get_thread_id(drcontext) == now->thread) now->thread = 0;
+}
+
+void start_up_forked(void *drcontext) {
+  if (!possible) return;
+  const bool goes_on = now->thread && *own_word();
+  now->thread = goes_on ? dr_get_thread_id(drcontext) : 0;
+  if (goes_on) have_calls_reported();
+}
+
+static void end_soon(void) {
+  now->over = true;
+  now->stays = 1;
+  if (!now->active) return;
+  now->called_back = true;
+  xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, SIGSYS, 0);
+}
+
+void start_up_is_told(uint64_t what, xpu_start_up *told) {
+  if (!possible || !now->thread || now->over) return;
+  if (what == XPU_PRCTL_LAUNCHES) end_soon();
+  if (what != XPU_PRCTL_LOADED) return;
+  runtime = told;
+  runtime->thread = now->fs;
+}
