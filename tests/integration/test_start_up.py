@@ -107,9 +107,15 @@ def test_what_follows_the_first_launch_is_counted_as_ever(tmp_path: Path) -> Non
 
 
 def test_start_up_runs_outside_dynamorio(tmp_path: Path) -> None:
-    """GIVEN a program that computes THEN its thread executes files, not copies in a code cache."""
+    """GIVEN a program that handles SIGSYS, as LLVM does, starts another, and computes THEN its
+    thread executes files, not copies in a code cache."""
     script, folder = tmp_path / "computes.py", tmp_path / "p"
-    script.write_text("while True: sum(range(1000))")
+    script.write_text(
+        "import signal, subprocess\n"
+        "signal.signal(signal.SIGSYS, lambda *_: None)\n"
+        "subprocess.run(['true'])\n"
+        "while True: sum(range(1000))\n"
+    )
     folder.mkdir()
     line, more = DynamoRio().wrap([sys.executable, str(script)], NATIVE, folder)
     program = subprocess.Popen(line, env=dict(os.environ) | more)

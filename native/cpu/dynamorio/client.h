@@ -219,6 +219,9 @@ void start_up_thread_ends(void *drcontext);
 void start_up_forked(void *drcontext);
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);
+/* Before and after a thread of the program does. */
+void start_up_sets_handler(int number);
+void start_up_has_set_handler(int number);
 void start_up_unloaded(app_pc start, app_pc end); /* with the lock */
 /* By libxpuprof_rt: prctl(XPU_PRCTL_..., runtime). */
 void start_up_is_told(uint64_t what, xpu_start_up *runtime);

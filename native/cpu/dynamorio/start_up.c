@@ -279,7 +279,7 @@ static void have_calls_reported(void) {
 }
 
 /* While calls are reported, a handler must not return by code of another library. */
-static void begin(void) {
+static void handle_reports(void) {
   enum { HAS_RESTORER = 0x04000000 };
   const xpu_signal_action action = {
       .handler = signal_first_handler(),
@@ -287,9 +287,13 @@ static void begin(void) {
       .restorer = (uint64_t)start_up_returns,
       .mask = ~0ull,
   };
-  kernels_expected();
   signals_come_first();
   signal_action(SIGSYS - 1, &action, &usual);
+}
+
+static void begin(void) {
+  kernels_expected();
+  handle_reports();
   have_calls_reported();
 }
 
@@ -338,8 +342,7 @@ static void leave(greg_t *registers, bool interrupted) {
 static bool takes_reports_away(const greg_t *r) {
   const long number = (long)r[REG_RAX], first = (long)r[REG_RDI];
   return number == SYS_seccomp ||
-         (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP)) ||
-         (number == SYS_rt_sigaction && first == SIGSYS && r[REG_RSI]);
+         (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP));
 }
 
 /* The thread stands behind the call's instruction. */
@@ -372,12 +375,13 @@ static bool take_back(int number, const siginfo_t *info, greg_t *registers) {
   return true;
 }
 
+static bool own_thread(void) { return xp_system_call(SYS_gettid, 0, 0, 0, 0) == now->thread; }
+
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context) {
   enum { REPORTED = 2 };
   greg_t *registers = context->uc_mcontext.gregs;
   const bool sent = info->si_code <= 0, fault = !sent && signal_is_of_code(number);
-  if (!possible || !now->thread || xp_system_call(SYS_gettid, 0, 0, 0, 0) != now->thread)
-    return false;
+  if (!possible || !now->thread || !own_thread()) return false;
   if (number == SIGSYS && info->si_code == REPORTED) {
     calls(registers);
     return true;
@@ -438,6 +442,18 @@ static void end_soon(void) {
   if (!now->active) return;
   now->called_back = true;
   xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, SIGSYS, 0);
+}
+
+/* Not a child that shares memory; the thread's number is the process's, too. */
+static bool own_process(void) { return xp_system_call(SYS_getpid, 0, 0, 0, 0) == now->thread; }
+
+/* LLVM handles SIGSYS while it compiles. */
+void start_up_sets_handler(int number) {
+  if (possible && now->thread && number == SIGSYS && own_process() && !own_thread()) end_soon();
+}
+
+void start_up_has_set_handler(int number) {
+  if (possible && now->thread && number == SIGSYS && own_thread()) handle_reports();
 }
 
 void start_up_is_told(uint64_t what, xpu_start_up *told) {
