@@ -343,6 +343,31 @@ static void put_launch(uint64_t number, const xpu_launch *launch) {
   put(XP_EV_LAUNCH, &record, number);
 }
 
+/* ---- start-up ---------------------------------------------------------------------------------
+ */
+static xpu_start_up first_thread;
+
+__attribute__((constructor)) static void tell_engine(void) {
+  if (getenv(XPU_ENV_START_UP))
+    xp_system_call(SYS_prctl, XPU_PRCTL_LOADED, (long)&first_thread, 0, 0);
+}
+
+static int starts_up(void) { return first_thread.thread == (uint64_t)pthread_self(); }
+
+static void nest(int count) {
+  enum { MAX_NEST = 64 };
+  xpu_start_up *s = &first_thread;
+  if (!starts_up()) return;
+  if (s->depth < MAX_NEST) s->off = (s->off & ~(1ull << s->depth)) | (uint64_t)!count << s->depth;
+  s->depth++;
+}
+
+static void nest_no_more(void) {
+  if (starts_up() && first_thread.depth) first_thread.depth--;
+}
+
+/* ---- slices ----------------------------------------------------------------------------------
+ */
 __attribute__((noinline)) void xpu_cut(uint64_t slice) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CUT, slice, 0, 0, 0, 0);
 }
@@ -362,7 +387,7 @@ __attribute__((noinline)) uint64_t xpu_kernel_run(const xpu_launch *launch) {
     bus.launches++;
     if (!launch->reason) bus.instrumented++;
     put_launch(number, launch);
-    if (xpu_first_thread.thread) xp_system_call(SYS_prctl, XPU_PRCTL_LAUNCHES, 0, 0, 0);
+    if (first_thread.thread) xp_system_call(SYS_prctl, XPU_PRCTL_LAUNCHES, 0, 0, 0);
     xpu_cut(number);
     if (bus.cut) bus.cut(number, bus.cut_user);
     turn_window(window_launched(&bus.window, bus.launches), "");
@@ -515,29 +540,6 @@ void xpu_host_event(uint32_t kind, uint64_t bytes, uint64_t tsc_start, uint64_t 
     put(XP_EV_HOST, &record, XP_NO_SLICE);
   }
   unlock();
-}
-
-/* ---- start-up ---------------------------------------------------------------------------------
- */
-xpu_start_up xpu_first_thread;
-
-__attribute__((constructor)) static void tell_engine(void) {
-  if (getenv("XPUPROF_START_UP"))
-    xp_system_call(SYS_prctl, XPU_PRCTL_LOADED, (long)&xpu_first_thread, 0, 0);
-}
-
-static int starts_up(void) { return xpu_first_thread.thread == (uint64_t)pthread_self(); }
-
-static void nest(int count) {
-  enum { MAX_NEST = 64 };
-  xpu_start_up *s = &xpu_first_thread;
-  if (!starts_up()) return;
-  if (s->depth < MAX_NEST) s->off = (s->off & ~(1ull << s->depth)) | (uint64_t)!count << s->depth;
-  s->depth++;
-}
-
-static void nest_no_more(void) {
-  if (starts_up() && xpu_first_thread.depth) xpu_first_thread.depth--;
 }
 
 __attribute__((noinline)) void xpu_api_enter(void) {

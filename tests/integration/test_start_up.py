@@ -39,8 +39,8 @@ def started_natively(argv: list[object], folder: Path) -> subprocess.CompletedPr
 @pytest.mark.parametrize(
     "case",
     ["terminated", "killed_by_segv", "segv_handled", "interrupted", "faults", "aborts", "alarms",
-     "sleeps", "reads", "forks", "threads", "ends_elsewhere", "executes", "pool", "reports_signal",
-     "killed_by_reports_signal", "forbids_calls"],
+     "limited", "sleeps", "reads", "forks", "threads", "ends_elsewhere", "executes", "pool",
+     "reports_signal", "killed_by_reports_signal", "forbids_calls"],
 )  # fmt: skip
 def test_as_natively(tmp_path: Path, case: str) -> None:
     """Output and exit code or signal are the native run's."""
@@ -59,8 +59,10 @@ def test_wide_registers_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.opencl
 @pytest.mark.parametrize(
-    "case", ["shapes", "events", "threads", "callbacks", "forks", "fork_in_calls", "nothing"]
-)
+    "case",
+    ["shapes", "events", "threads", "callbacks", "forks", "fork_in_calls", "launches_elsewhere",
+     "nothing"],
+)  # fmt: skip
 def test_opencl_programs_as_natively(tmp_path: Path, case: str) -> None:
     cases = opencl_program("opencl_cases", tmp_path)
     expected = natively([cases, case]).done

@@ -191,7 +191,7 @@ def test_which_windows_start_closed() -> None:
         (None, Cuda(), Filters(memory=True), "--memory filters"),
         (Valgrind(), OpenCl(), Filters(start_up="native"), "valgrind does not support --start-up"),
         (DynamoRio(), None, Filters(start_up="native"), "--start-up native lasts until"),
-        (DynamoRio(), OpenCl(), Filters(start_up="native", window="2"), "excludes --window"),
+        (DynamoRio(), OpenCl(), Filters(start_up="native", window="2"), "exclude each other"),
     ],
 )
 def test_unsupported_options_are_refused(

@@ -216,10 +216,15 @@ def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters
             f"--window {filters.window} counts kernel launches, which only a GPU engine sees; "
             "choose one with --gpu, or mark the window in the program (--window @NAME)"
         )
-    if filters.start_up == "native" and (gpu is None or filters.window):
+    if gpu is None and filters.start_up == "native":
         raise UsageError(
-            "--start-up native lasts until the first launch that a GPU engine sees, and excludes "
-            "--window; choose an engine with --gpu and omit --window, or omit --start-up"
+            "--start-up native lasts until the first launch, which only a GPU engine sees; choose "
+            "one with --gpu, or omit the option"
+        )
+    if filters.window and filters.start_up == "native":
+        raise UsageError(
+            "--start-up native and --window exclude each other, since both choose what counts; "
+            "omit one of them"
         )
     if cpu is not None:
         _refuse(cpu, wanted_of_cpu_engine(filters))

@@ -27,7 +27,7 @@ typedef struct engine_options {
   const char *directory; /* execution folder; NULL: count, but write nothing */
   long supervisor;       /* the root process is the one with this parent; 0: the first process */
   bool main_image_only;
-  bool native_start_up;           /* no counts until the device interface is there */
+  bool native_start_up;           /* no counts until the first launch */
   bool memory;                    /* LRU stack distances of data accesses */
   bool has_window, window_closed; /* the profile's; closed at the start */
   const char *translations;       /* folder of those kept between runs; NULL: none are */

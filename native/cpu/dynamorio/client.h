@@ -81,7 +81,7 @@ void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
 void thread_nests(uint32_t depth, uint64_t off);
-void thread_has_started_up(void); /* it counts from now on */
+void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
 void threads_turned(void);   /* the window has opened or closed */
@@ -211,17 +211,16 @@ bool signal_came_between(uint64_t pc, const char *start, const char *end);
 void signal_keep_registers(long long *to, const long long *from);
 void signal_read_registers(dr_mcontext_t *context, const long long *from);
 
-/* ---- start_up.c: the first thread, until libxpuprof_rt is loaded; without the lock --------------
+/* ---- start_up.c: the first thread until the first launch; without the lock ----------------------
  */
 void start_up_init(void);
 bool start_up_thread_starts(void *drcontext); /* with the lock; whether it is this one */
 void start_up_thread_ends(void *drcontext);
+/* Corrects a state in a block behind a system call. */
+bool start_up_restores(void *drcontext, dr_restore_state_info_t *state);
 void start_up_forked(void *drcontext);
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);
-/* Before and after a thread of the program does. */
-void start_up_sets_handler(int number);
-void start_up_has_set_handler(int number);
 void start_up_unloaded(app_pc start, app_pc end); /* with the lock */
 /* By libxpuprof_rt: prctl(XPU_PRCTL_..., runtime). */
 void start_up_is_told(uint64_t what, xpu_start_up *runtime);

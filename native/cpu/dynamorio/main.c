@@ -186,7 +186,6 @@ static bool before_call(void *drcontext, int number) {
                        (xpu_start_up *)dr_syscall_get_param(drcontext, 1));
       return true;
     case SYS_rt_sigaction:
-      start_up_sets_handler((int)dr_syscall_get_param(drcontext, 0));
       if (!thread_is_off(drcontext))
         natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
                               (const void *)dr_syscall_get_param(drcontext, 1));
@@ -206,10 +205,7 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
-  if (number == SYS_rt_sigaction) {
-    signals_changed();
-    start_up_has_set_handler((int)dr_syscall_get_param(drcontext, 0));
-  }
+  if (number == SYS_rt_sigaction) signals_changed();
   if (number == SYS_execve) not_executed(drcontext);
   if (number != SYS_clone && number != SYS_clone3) return;
   if ((long)dr_syscall_get_result(drcontext) >= 0) return;

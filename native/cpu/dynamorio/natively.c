@@ -144,7 +144,9 @@ static void take_changes_back(const signal_state *before, xpu_native_call *call)
   read_signals(&after);
   for (int i = 0; i < XPU_SIGNALS; i++) {
     const xpu_signal_action *old = &before->action[i], *new = &after.action[i];
-    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) || signal_is_dynamorios(new)) continue;
+    if (same_words(old, new, sizeof *old / sizeof(uint64_t)) || signal_is_dynamorios(new) ||
+        new->handler == signal_first_handler())
+      continue;
     call->action[i] = *new;
     call->changed |= 1ull << i;
     signal_action(i, old, NULL);

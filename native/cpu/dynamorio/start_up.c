@@ -4,6 +4,7 @@
  * handler, which makes the harmless ones. For all others, and for signals and faults, the thread
  * goes on under DynamoRIO, and leaves it again behind its next system call. */
 #define _GNU_SOURCE
+#include <linux/audit.h>
 #include <linux/prctl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -25,6 +26,8 @@ typedef struct start_up {
   volatile uint8_t reported;
   volatile bool active;
   bool interrupted; /* in native code; else before */
+  bool returns;     /* to the block, to be translated */
+  bool at_call;     /* where it was interrupted */
   volatile bool over, called_back;
   int sent;           /* a signal to send again, or 0 */
   thread_id_t thread; /* 0: none */
@@ -34,6 +37,7 @@ typedef struct start_up {
 /* In memory that stays when DynamoRIO unloads us, as the kernel reads it before each call. */
 static start_up *now;
 
+enum { CALL_BACK = 63 }; /* a signal to the thread when another one launches first */
 enum { DISPATCH = 59, OFF = 0, ON = 1 }; /* prctl's, for reports of calls */
 
 static bool possible, begun;
@@ -57,13 +61,15 @@ __asm__(
     "  mov %r11, 16(%rcx)\n"
     "start_up_is_known:\n"
     "  mov %rcx, %r11\n"
+    "  mov $1, %ecx\n"
+    "  xchg %cl, 49(%r11)\n" /* before `stays` is read: end_soon() does the reverse */
     "  mov 40(%r11), %rcx\n"
     "  jrcxz 1f\n"
+    "  movb $0, 49(%r11)\n"
     "  movb $0, 50(%r11)\n"
     "  jmp start_up_leaves\n"
     "1: mov 8(%r11), %rcx\n"
     "  wrfsbase %rcx\n"
-    "  movb $1, 49(%r11)\n"
     "  movb $1, 48(%r11)\n"
     "  mov 32(%r11), %rcx\n"
     "  jmp *%rcx\n"
@@ -84,19 +90,18 @@ static long call_natively(const greg_t *r) {
                          (long)r[REG_R10], (long)r[REG_R8], (long)r[REG_R9]);
 }
 
-static bool never_waits(const struct stat *file) {
-  return S_ISREG(file->st_mode) || S_ISDIR(file->st_mode);
-}
-
+/* Files of the kernel have no size, and some wait. */
 static bool reads_file(long descriptor) {
   struct stat file;
-  return xp_system_call(SYS_fstat, descriptor, (long)&file, 0, 0) == 0 && never_waits(&file);
+  return xp_system_call(SYS_fstat, descriptor, (long)&file, 0, 0) == 0 && S_ISREG(file.st_mode) &&
+         file.st_size > 0;
 }
 
+/* Or fails. */
 static bool opens_file(long folder, long path) {
   struct stat file;
-  const long error = xp_system_call(SYS_newfstatat, folder, (long)&file, path, 0);
-  return error ? true : never_waits(&file);
+  return xp_system_call(SYS_newfstatat, folder, path, (long)&file, 0) != 0 ||
+         S_ISREG(file.st_mode) || S_ISDIR(file.st_mode);
 }
 
 /* Calls that DynamoRIO ignores, and that no signal interrupts. */
@@ -159,11 +164,11 @@ static void end(void) {
   *own_word() = NULL;
   now->thread = 0;
   if (runtime) runtime->thread = 0;
-  thread_has_started_up();
+  threads_count_start_up();
 }
 
-/* DynamoRIO takes a SIGSEGV outside its code cache for a fault of its own, even if it was sent. So
- * the thread gets it a little later. */
+/* DynamoRIO takes a SIGSEGV outside its code cache for a fault of its own, even if it was sent, and
+ * SIGXCPU. So the thread gets it a little later. */
 static void send_again(void) {
   struct sigevent event = {.sigev_signo = now->sent, .sigev_notify = SIGEV_THREAD_ID};
   const struct itimerspec soon = {.it_value = {0, 1000000}};
@@ -177,10 +182,12 @@ static void send_again(void) {
 static void go_on_translated(void) {
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
   dr_get_mcontext(dr_get_current_drcontext(), &context);
-  now->stays = 0;
+  now->returns = false;
+  now->stays = now->over;
   if (now->sent) send_again();
   if (runtime) thread_nests(runtime->depth, runtime->off);
-  if (now->over) end();
+  /* Elsewhere it may be in the middle of what changes its nesting. */
+  if (now->over && (!now->interrupted || now->at_call)) end();
   if (now->interrupted)
     signal_read_registers(&context, now->registers);
   else
@@ -258,17 +265,19 @@ static bool follows_call(app_pc at) {
          bytes[1] == 0x05;
 }
 
-/* So that what follows is a block. */
-static void end_at_call(void *drcontext, instrlist_t *code) {
-  instr_t *call = instrlist_first_app(code);
-  while (call && !instr_is_syscall(call)) call = instr_get_next_app(call);
-  if (!call) return;
-  note(instr_get_app_pc(call) + instr_length(drcontext, call), true);
-  for (instr_t *i = instr_get_next(call), *next; i; i = next) {
-    next = instr_get_next(i);
-    instrlist_remove(code, i);
-    instr_destroy(drcontext, i);
-  }
+/* Behind one that does not return a function may begin, for which RCX is alive. */
+static bool returns(instr_t *call) {
+  instr_t *before = instr_get_prev_app(call);
+  if (!before || instr_get_opcode(before) != OP_mov_imm) return true;
+  const ptr_int_t number = opnd_get_immed_int(instr_get_src(before, 0));
+  return number != SYS_rt_sigreturn && number != SYS_exit && number != SYS_exit_group;
+}
+
+/* DynamoRIO ends a block there. */
+static void note_call(void *drcontext, instrlist_t *code) {
+  instr_t *last = instrlist_last_app(code);
+  if (last && instr_get_opcode(last) == OP_syscall && returns(last))
+    note(instr_get_app_pc(last) + instr_length(drcontext, last), true);
 }
 
 /* Of this thread's calls, from outside our own code. */
@@ -292,6 +301,8 @@ static void handle_reports(void) {
 }
 
 static void begin(void) {
+  if (begun) return;
+  begun = true;
   kernels_expected();
   handle_reports();
   have_calls_reported();
@@ -299,15 +310,15 @@ static void begin(void) {
 
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace) {
   if (!possible || for_trace) return;
-  if (!begun) {
-    begun = true;
+  static app_pc entry;
+  if (!entry) entry = start;
+  if (start == entry)
     dr_insert_clean_call(drcontext, code, instrlist_first(code), (void *)begin, false, 0);
-  }
+  const bool follows = follows_call(start);
   lock();
-  if (!find(start) && follows_call(start)) note(start, false);
-  end_at_call(drcontext, code);
-  const place *p = find(start);
-  const bool leaves = p && p->is_exit;
+  if (follows) note(start, false);
+  note_call(drcontext, code);
+  const bool leaves = follows && find(start)->is_exit;
   unlock();
   if (leaves) insert_way_out(drcontext, start, code);
 }
@@ -333,29 +344,34 @@ static void leave(greg_t *registers, bool interrupted) {
   now->active = false;
   now->reported = 0;
   now->interrupted = interrupted;
+  now->returns = true;
+  now->at_call = false;
   registers[REG_RIP] = (greg_t)start_up_leaves;
   registers[REG_R11] = (greg_t)now;
   registers[REG_EFL] &= ~(greg_t)DIRECTION;
 }
 
-/* From then on our handler would miss calls. */
-static bool takes_reports_away(const greg_t *r) {
+/* From then on our handler would miss calls, or native code find DynamoRIO's GS. */
+static bool ends_start_up(const greg_t *r) {
+  enum { SET_GS = 0x1001 };
   const long number = (long)r[REG_RAX], first = (long)r[REG_RDI];
-  return number == SYS_seccomp ||
+  return number == SYS_seccomp || (number == SYS_arch_prctl && first == SET_GS) ||
          (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP));
 }
 
 /* The thread stands behind the call's instruction. */
-static void calls(greg_t *registers) {
+static void handle_call(const siginfo_t *info, greg_t *registers) {
   enum { LENGTH = 2 };
-  if (takes_reports_away(registers)) now->over = true;
-  if (!now->over && is_harmless(registers)) {
+  const bool is_64 = info->si_arch == AUDIT_ARCH_X86_64;
+  if (is_64 && ends_start_up(registers)) now->over = true;
+  if (is_64 && !now->over && is_harmless(registers)) {
     registers[REG_RAX] = call_natively(registers);
     return;
   }
   keep(registers, 0);
   now->registers[REG_RIP] -= LENGTH;
   leave(registers, true);
+  now->at_call = true;
 }
 
 /* Takes the thread back from wherever it is outside the code cache; false: it is in it. */
@@ -383,15 +399,15 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
   const bool sent = info->si_code <= 0, fault = !sent && signal_is_of_code(number);
   if (!possible || !now->thread || !own_thread()) return false;
   if (number == SIGSYS && info->si_code == REPORTED) {
-    calls(registers);
+    handle_call(info, registers);
     return true;
   }
-  const bool own = number == SIGSYS && now->called_back && info->si_code == SI_TKILL;
+  const bool own = number == CALL_BACK && now->called_back && info->si_code == SI_TKILL;
   const bool was_native = now->active;
   now->stays = 1;
   const bool taken = take_back(number, info, registers);
   if (own) now->called_back = false;
-  if (taken && sent && signal_is_of_code(number)) {
+  if (taken && (number == SIGXCPU || (sent && signal_is_of_code(number)))) {
     now->sent = number;
     return true;
   }
@@ -401,14 +417,14 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
 /* ---- life --------------------------------------------------------------------------------------
  */
 
-static bool reports_calls(void) {
+static bool kernel_can_report(void) {
   return xp_system_call6(SYS_prctl, DISPATCH, OFF, 0, 0, 0, 0) == 0;
 }
 
 void start_up_init(void) {
   const bool asked = options.native_start_up;
   options.native_start_up = false;
-  if (!asked || !kernels_are_possible() || !reports_calls()) return;
+  if (!asked || !kernels_are_possible() || !kernel_can_report()) return;
   possible = dr_raw_tls_calloc(&segment, &offset, 1, 0) && segment == DR_SEG_GS;
   now = (start_up *)xp_system_call6(SYS_mmap, 0, sizeof *now, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -426,7 +442,9 @@ bool start_up_thread_starts(void *drcontext) {
 }
 
 void start_up_thread_ends(void *drcontext) {
-  if (possible && dr_get_thread_id(drcontext) == now->thread) now->thread = 0;
+  if (!possible || dr_get_thread_id(drcontext) != now->thread) return;
+  now->thread = 0;
+  if (runtime) runtime->thread = 0;
 }
 
 void start_up_forked(void *drcontext) {
@@ -434,26 +452,25 @@ void start_up_forked(void *drcontext) {
   const bool goes_on = now->thread && *own_word();
   now->thread = goes_on ? dr_get_thread_id(drcontext) : 0;
   if (goes_on) have_calls_reported();
+  if (!goes_on && runtime) runtime->thread = 0;
 }
 
 static void end_soon(void) {
+  xpu_signal_action action;
   now->over = true;
-  now->stays = 1;
-  if (!now->active) return;
+  __atomic_store_n(&now->stays, 1, __ATOMIC_SEQ_CST);
+  threads_count_start_up();
+  signal_action(CALL_BACK - 1, NULL, &action);
+  if (own_thread() || !now->active || action.handler != signal_first_handler()) return;
   now->called_back = true;
-  xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, SIGSYS, 0);
+  xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, CALL_BACK, 0);
 }
 
-/* Not a child that shares memory; the thread's number is the process's, too. */
-static bool own_process(void) { return xp_system_call(SYS_getpid, 0, 0, 0, 0) == now->thread; }
-
-/* LLVM handles SIGSYS while it compiles. */
-void start_up_sets_handler(int number) {
-  if (possible && now->thread && number == SIGSYS && own_process() && !own_thread()) end_soon();
-}
-
-void start_up_has_set_handler(int number) {
-  if (possible && now->thread && number == SIGSYS && own_thread()) handle_reports();
+bool start_up_restores(void *drcontext, dr_restore_state_info_t *state) {
+  if (possible && dr_get_thread_id(drcontext) == now->thread && now->returns && now->interrupted &&
+      state->fragment_info.cache_start_pc && state->mcontext->pc == (app_pc)now->target)
+    signal_read_registers(state->mcontext, now->registers);
+  return true;
 }
 
 void start_up_is_told(uint64_t what, xpu_start_up *told) {

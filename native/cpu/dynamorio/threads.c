@@ -113,11 +113,12 @@ void thread_nests(uint32_t depth, uint64_t off) {
   unlock();
 }
 
-void thread_has_started_up(void) {
-  thread *t = current(dr_get_current_drcontext());
+void threads_count_start_up(void) {
   lock();
-  t->starts_up = false;
-  set_target(t);
+  for (thread *t = threads; t; t = t->next) {
+    t->starts_up = false;
+    set_target(t);
+  }
   unlock();
 }
 
@@ -227,7 +228,8 @@ void thread_starts(void *drcontext) {
 
 bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state) {
   const thread *t = current(drcontext);
-  return !t || kernel_restores(t->kernel, restore_memory, state);
+  return start_up_restores(drcontext, state) &&
+         (!t || kernel_restores(t->kernel, restore_memory, state));
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */

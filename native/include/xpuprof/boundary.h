@@ -33,8 +33,9 @@ extern "C" {
 #define XPU_ENV_CLINST "XPUPROF_CLINST"         /* UNIX socket of the OpenCL instrumenter */
 #define XPU_ENV_TRANSLATED "XPUPROF_TRANSLATED" /* set: under a CPU engine that translates */
 
-#define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"           /* path of libxpuprof_rt, for marker.h */
-#define XPU_ENV_WINDOW "XPUPROF_WINDOW"             /* RANGE or [RANGE]@MARKER (docs/filters.md) */
+#define XPU_ENV_START_UP "XPUPROF_START_UP" /* set: a CPU engine may run start-up natively */
+#define XPU_ENV_RUNTIME "XPUPROF_RUNTIME"   /* path of libxpuprof_rt, for marker.h */
+#define XPU_ENV_WINDOW "XPUPROF_WINDOW"     /* RANGE or [RANGE]@MARKER (docs/filters.md) */
 #define XPU_ENV_AFTER_WINDOW "XPUPROF_AFTER_WINDOW" /* continue | end */
 #define XPU_ENV_PROCESSES "XPUPROF_PROCESSES"       /* globs, one per line: processes that count */
 
@@ -151,7 +152,6 @@ typedef struct xpu_start_up {
   uint32_t depth;  /* of its nesting, which the engine does not see */
   uint64_t off;    /* bit n: at depth n + 1 it does not count */
 } xpu_start_up;
-XPU_API extern xpu_start_up xpu_first_thread;
 enum { XPU_PRCTL_LOADED = 0x78707501, XPU_PRCTL_LAUNCHES = 0x78707502 };
 
 /* Calls work(data). A CPU engine that translates the process may run it outside its translator: for

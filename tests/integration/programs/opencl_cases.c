@@ -3,6 +3,7 @@
  * that a run under the layer can be compared with a native one. Kernel `trips` counts its own loop
  * trips with atomics, which no compiler may merge: a test can model them per warp. */
 #include <stdatomic.h>
+#include <sys/syscall.h>
 
 #include "opencl_set_up.h"
 
@@ -684,6 +685,30 @@ static void fork_in_calls(void) {
   printf("%d children ended\n", ended);
 }
 
+static atomic_int launched;
+
+static void *launch_elsewhere(void *kernel) {
+  for (int i = 0; i < 20; i++) must(run_1d(queue, kernel, 256, 32), "launch");
+  must(clFinish(queue), "finish");
+  launched = 1;
+  return kernel;
+}
+
+/* The first thread makes system calls while another one launches. */
+static void launches_elsewhere(void) {
+  const long parent = (long)getppid();
+  pthread_t other;
+  int wrong = 0;
+  cl_kernel kernel = trips_kernel();
+  pthread_create(&other, NULL, launch_elsewhere, kernel);
+  while (!launched) {
+    wrong += syscall(SYS_getppid) != parent;
+    wrong += syscall(SYS_sched_yield) != 0;
+  }
+  pthread_join(other, NULL);
+  printf("%d wrong\n", wrong);
+}
+
 static void killed(void) {
   cl_kernel kernel = trips_kernel();
   for (int i = 0; i < 100; i++) must(run_1d(queue, kernel, 256, 32), "launch");
@@ -800,6 +825,7 @@ static const struct one_case CASES[] = {{"shapes", shapes},
                                         {"forks", forks},
                                         {"fork_in_build", fork_in_build},
                                         {"fork_in_calls", fork_in_calls},
+                                        {"launches_elsewhere", launches_elsewhere},
                                         {"killed", killed},
                                         {"nothing", nothing},
                                         {"contexts", contexts},

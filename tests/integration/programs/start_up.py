@@ -4,6 +4,7 @@
 import ctypes
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -70,6 +71,16 @@ def alarms() -> None:
         sum(range(1000))
     signal.setitimer(signal.ITIMER_REAL, 0)
     print("200 alarms")
+
+
+def limited() -> None:
+    """The kernel's signal at the limit of processor time."""
+    caught = []
+    signal.signal(signal.SIGXCPU, lambda *_: caught.append(1))
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 60))
+    while not caught:
+        sum(range(1000))
+    print("went on")
 
 
 def sleeps() -> None:
