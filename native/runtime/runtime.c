@@ -25,6 +25,7 @@
 #include "window.h"
 #include "writer.h"
 #include "xpuprof/boundary.h"
+#include "xpuprof/nesting.h"
 #include "xpuprof/part.h"
 
 static struct {
@@ -354,12 +355,8 @@ __attribute__((constructor)) static void tell_engine(void) {
 
 static int starts_up(void) { return first_thread.thread == (uint64_t)pthread_self(); }
 
-static void nest(int count) {
-  enum { MAX_NEST = 64 };
-  xpu_start_up *s = &first_thread;
-  if (!starts_up()) return;
-  if (s->depth < MAX_NEST) s->off = (s->off & ~(1ull << s->depth)) | (uint64_t)!count << s->depth;
-  s->depth++;
+static void nest(bool count) {
+  if (starts_up()) nesting_enter(&first_thread.depth, &first_thread.off, count);
 }
 
 static void nest_no_more(void) {
@@ -544,7 +541,7 @@ void xpu_host_event(uint32_t kind, uint64_t bytes, uint64_t tsc_start, uint64_t 
 
 __attribute__((noinline)) void xpu_api_enter(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_API_ENTER, 0, 0, 0, 0, 0);
-  nest(0);
+  nest(false);
 }
 
 __attribute__((noinline)) void xpu_api_leave(void) {
@@ -554,7 +551,7 @@ __attribute__((noinline)) void xpu_api_leave(void) {
 
 __attribute__((noinline)) void xpu_callback_enter(void) {
   VALGRIND_DO_CLIENT_REQUEST_STMT(XPU_CR_CALLBACK_ENTER, 0, 0, 0, 0, 0);
-  nest(1);
+  nest(true);
 }
 
 __attribute__((noinline)) void xpu_callback_leave(void) {

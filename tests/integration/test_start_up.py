@@ -15,7 +15,7 @@ from tests.support.compile import opencl_program
 from tests.support.cpu_programs import build
 from tests.support.layered import environment, natively
 from tests.support.paths import OPENCL_PROGRAMS
-from tests.support.probes import needs_dynamorio
+from tests.support.probes import needs_dynamorio, require_processor
 from tests.support.run import run, xpuprof, xpuprof_text
 from tests.support.threads import files_executed
 from tests.support.waiting import wait_for
@@ -51,8 +51,7 @@ def test_as_natively(tmp_path: Path, case: str) -> None:
 
 def test_wide_registers_are_kept(tmp_path: Path) -> None:
     """GIVEN vectors of 512 bits that stay in registers WHEN signals come THEN they survive."""
-    if "avx512f" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no AVX-512")
+    require_processor("avx512f")
     done = started_natively([build("cpu_zmm"), "alarms"], tmp_path / "p")
     assert done.stdout == b"kept\nalarms\n"
 

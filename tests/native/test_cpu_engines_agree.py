@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cpu_programs import build, profile, with_and_without_traces
-from tests.support.probes import needs_dynamorio, needs_valgrind
+from tests.support.probes import needs_dynamorio, needs_valgrind, require_processor
 from xpuprof.engines.base import CpuOptions
 from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.valgrind import Valgrind
@@ -95,8 +95,7 @@ def test_repeated_string_instructions(tmp_path: Path) -> None:
 def test_wide_registers_live_across_blocks(tmp_path: Path) -> None:
     """GIVEN 32 vectors of 512 bits and 8 masks that stay in registers through a million blocks THEN
     they are unchanged, and the loop is counted exactly."""
-    if "avx512f" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no AVX-512")
+    require_processor("avx512f")
     program = build("cpu_zmm")
     done = profile(DynamoRio(), [program], tmp_path / "p")
     assert (done.process.stdout, done.process.returncode) == ("kept\n", 0)
@@ -111,8 +110,7 @@ def test_upper_halves_of_vectors(
 ) -> None:
     """GIVEN a loop of SSE arithmetic while one register's upper half is used THEN that is kept;
     while none is, THEN without traces the processor is told so, and SSE does not wait for it."""
-    if not {flag, "xgetbv1"} <= set(Path("/proc/cpuinfo").read_text().split()):
-        pytest.skip(f"this processor has no {flag}, or does not say which registers are used")
+    require_processor(flag, "xgetbv1")  # which tells the registers that are used
     program = build("cpu_uppers")
     done = profile(dynamorio, [program, size], tmp_path / "p")
     values, _, state = done.process.stdout.strip().partition(", ")

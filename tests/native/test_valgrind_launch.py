@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.compile import compile_text
 from tests.support.cpu_programs import build, command, execution, failures, profile
-from tests.support.probes import needs_valgrind
+from tests.support.probes import needs_valgrind, require_processor
 from tests.support.run import output, run_text, xpuprof_text
 from xpuprof.engines.cpu.valgrind import LAUNCHER, Valgrind
 from xpuprof.engines.native import native_file
@@ -23,8 +23,7 @@ pytestmark = [needs_valgrind, pytest.mark.valgrind]
 
 def test_fma_is_hidden_and_said_so(tmp_path: Path) -> None:
     """THEN the program sees a machine with AVX and without FMA, as META says."""
-    if "fma" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("this processor has no FMA")
+    require_processor("fma")
     done = profile(Valgrind(), [build("cpu_cases"), "isa"], tmp_path / "p")
     assert done.process.stdout == "fma 0 avx2 0 avx 1\n"
     assert "fma" in done.only.stream.meta()["hidden_isa"].split()

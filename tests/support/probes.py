@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,13 @@ def require_cpu(engine: CpuEngine) -> None:
     probe = _cpu(engine.name)
     if not probe.available:
         pytest.skip(f"engine {engine.name}: {', '.join(probe.missing)}")
+
+
+def require_processor(*flags: str) -> None:
+    """Skips on a processor that lacks one of these flags of /proc/cpuinfo."""
+    missing = set(flags) - set(Path("/proc/cpuinfo").read_text().split())
+    if missing:
+        pytest.skip(f"this processor has no {', '.join(sorted(missing))}")
 
 
 def require_programs(*names: str, package: str) -> None:

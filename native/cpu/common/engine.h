@@ -87,9 +87,6 @@ void number_started(uint32_t number, long system_id);
 void numbers_forked(void); /* all thread numbers are invalid */
 size_t numbers_known(void);
 void numbers_emit(size_t first);
-bool nesting_is_off(uint32_t depth, uint64_t off);
-/* A thread enters the device runtime, or one of its callbacks, where it counts. */
-void nesting_enter(uint32_t *depth, uint64_t *off, bool count);
 
 /* ---- cuts.c: slices -------------------------------------------------------------------------- */
 void cut(uint64_t slice);

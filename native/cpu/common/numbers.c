@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
 
-enum { MAX_NEST = 64 };
-
 static long *system_ids; /* by number; 0 until the thread has started */
 static size_t n_numbers, room;
 
@@ -29,18 +27,4 @@ void numbers_emit(size_t first) {
     xp_put_varint(&record, (uint64_t)system_ids[number]);
     stream_put(XP_CPU_THREAD, &record, XP_NO_SLICE);
   }
-}
-
-/* Bit d of `off`: at depth d + 1 counting is off. */
-bool nesting_is_off(uint32_t depth, uint64_t off) {
-  if (depth > MAX_NEST) depth = MAX_NEST;
-  return depth && (off >> (depth - 1) & 1);
-}
-
-void nesting_enter(uint32_t *depth, uint64_t *off, bool count) {
-  if (*depth < MAX_NEST) {
-    *off &= ~(1ull << *depth);
-    if (!count) *off |= 1ull << *depth;
-  }
-  ++*depth;
 }

@@ -15,6 +15,7 @@
 #include "dr_api.h"
 #include "engine.h"
 #include "xpuprof/boundary.h"
+#include "xpuprof/nesting.h"
 
 /* Maximum number of paths; with MAX_BLOCKS it sizes the per-thread reservations (memory is
  * committed when touched), in which block b counts in cell b, and path p in cell PATH_CELLS + p. */
@@ -34,6 +35,11 @@ void file_unmap(const void *content, size_t size);
  */
 void layout_init(void);
 void *reserve(size_t size); /* zeros, committed when touched; NULL */
+
+/* ---- the linker's: where our code lies --------------------------------------------------------
+ */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden")));
 
 /* ---- main.c -----------------------------------------------------------------------------------
  */
@@ -138,6 +144,11 @@ void insert_count(void *drcontext, instrlist_t *code, instr_t *where, live_set l
  * reads. */
 void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live_set live,
                         uint32_t cell, int branch);
+/* Without touching the flags. */
+void insert_store(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, size_t at,
+                  reg_id_t from);
+void insert_address(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to,
+                    const void *address);
 /* A register from or to thread-local storage. */
 void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, bool store,
                          reg_id_t reg, reg_id_t segment, uint32_t at);
@@ -189,7 +200,7 @@ void natively_break_at(void *at);                                    /* libc's _
 void natively_sets_handler(int number, const void *action);          /* the program does */
 void natively_run(xpu_native_call *call);                            /* at xpu_run_natively() */
 void natively_go_on(xpu_native_call *call);                          /* at xpu_go_on_natively() */
-void natively_loaded(const char *path);                              /* or before */
+void natively_loaded(const char *path);                              /* the program has this */
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 /* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
@@ -208,7 +219,7 @@ enum { SIGNAL_REGISTERS = 23 }; /* in a ucontext_t */
 uint64_t signal_first_handler(void);
 bool signal_came_between(uint64_t pc, const char *start, const char *end);
 /* greg_t */
-void signal_keep_registers(long long *to, const long long *from);
+void signal_keep_registers(long long *to, const long long *from, const siginfo_t *info);
 void signal_read_registers(dr_mcontext_t *context, const long long *from);
 
 /* ---- start_up.c: the first thread until the first launch; without the lock ----------------------
@@ -217,7 +228,7 @@ void start_up_init(void);
 bool start_up_thread_starts(void *drcontext); /* with the lock; whether it is this one */
 void start_up_thread_ends(void *drcontext);
 /* Corrects a state in a block behind a system call. */
-bool start_up_restores(void *drcontext, dr_restore_state_info_t *state);
+void start_up_restores(void *drcontext, dr_restore_state_info_t *state);
 void start_up_forked(void *drcontext);
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);

@@ -72,6 +72,19 @@ void insert_segment_move(void *drcontext, instrlist_t *code, instr_t *where, boo
   insert_bytes(drcontext, code, where, bytes, n + sizeof at);
 }
 
+void insert_store(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, size_t at,
+                  reg_id_t from) {
+  const opnd_t to = opnd_create_base_disp(base, DR_REG_NULL, 0, (int)at, OPSZ_8);
+  instrlist_meta_preinsert(code, where, INSTR_CREATE_mov_st(drcontext, to, opnd_create_reg(from)));
+}
+
+void insert_address(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to,
+                    const void *address) {
+  instrlist_meta_preinsert(
+      code, where,
+      INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(to), OPND_CREATE_INTPTR((ptr_int_t)address)));
+}
+
 /* ---- registers ------------------------------------------------------------------------------- */
 
 static void spill(void *drcontext, instrlist_t *code, instr_t *where, bool save, reg_id_t reg,

@@ -44,8 +44,6 @@ extern const char kernel_goes_back[] __attribute__((visibility("hidden")));
 extern const char kernel_leaves[] __attribute__((visibility("hidden")));
 /* Code that uses AVX-512. DynamoRIO ends the program if it lies where none may be executed. */
 extern const char kernel_avx512[] __attribute__((visibility("hidden")));
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
 __asm__(
     ".text\n"
     ".hidden kernel_enters, kernel_is_known, kernel_returns, kernel_goes_back\n"
@@ -120,23 +118,6 @@ static void go_on_translated(void) {
   dr_redirect_execution(&context);
 }
 
-static opnd_t field(size_t offset) {
-  return opnd_create_base_disp(DR_REG_R11, DR_REG_NULL, 0, (int)offset, OPSZ_8);
-}
-
-static void insert_store(void *drcontext, instrlist_t *code, instr_t *where, size_t offset,
-                         reg_id_t from) {
-  instrlist_meta_preinsert(code, where,
-                           INSTR_CREATE_mov_st(drcontext, field(offset), opnd_create_reg(from)));
-}
-
-static void insert_address(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to,
-                           const void *address) {
-  instrlist_meta_preinsert(
-      code, where,
-      INSTR_CREATE_mov_imm(drcontext, opnd_create_reg(to), OPND_CREATE_INTPTR((ptr_int_t)address)));
-}
-
 static bool has_avx512(void) {
   enum { ZMM = 6 };
   uint32_t has, high;
@@ -168,11 +149,11 @@ void kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
   instrlist_append(code, back);
   dr_insert_read_raw_tls(drcontext, code, back, segment, (uint)word, DR_REG_R11);
   dr_insert_get_seg_base(drcontext, code, back, DR_SEG_FS, DR_REG_RAX);
-  insert_store(drcontext, code, back, offsetof(call, fs), DR_REG_RAX);
+  insert_store(drcontext, code, back, DR_REG_R11, offsetof(call, fs), DR_REG_RAX);
   instrlist_insert_mov_instr_addr(drcontext, resume, NULL, rax, code, back, NULL, NULL);
-  insert_store(drcontext, code, back, offsetof(call, resume), DR_REG_RAX);
+  insert_store(drcontext, code, back, DR_REG_R11, offsetof(call, resume), DR_REG_RAX);
   insert_address(drcontext, code, back, DR_REG_R10, start);
-  insert_store(drcontext, code, back, offsetof(call, entry), DR_REG_R10);
+  insert_store(drcontext, code, back, DR_REG_R11, offsetof(call, entry), DR_REG_R10);
   insert_address(drcontext, code, back, DR_REG_RAX, kernel_enters);
   instrlist_meta_preinsert(code, back, INSTR_CREATE_jmp_ind(drcontext, rax));
   instrlist_meta_preinsert(code, back, resume);
@@ -184,12 +165,6 @@ void kernel_insert(void *drcontext, app_pc start, instrlist_t *code) {
 
 /* ---- signals -----------------------------------------------------------------------------------
  */
-/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
-static void keep(call *c, int code, const greg_t *registers) {
-  signal_keep_registers(c->registers, registers);
-  if (code == SI_KERNEL) c->registers[REG_RIP]--;
-}
-
 /* DynamoRIO's handler has been interrupted. */
 static bool handles(const ucontext_t *context) {
   const uint64_t stack = (uint64_t)context->uc_stack.ss_sp;
@@ -228,7 +203,7 @@ bool kernel_interrupted(int number, const siginfo_t *info, ucontext_t *context) 
   } else if (sent && (number == SIGSEGV || number == SIGBUS)) {
     return false; /* it waits for the kernel's end: DynamoRIO takes it for a fault of ours */
   } else if (c->active && !signal_came_between(pc, __ehdr_start, etext) && !handles(context)) {
-    keep(c, number == SIGTRAP ? info->si_code : 0, registers);
+    signal_keep_registers(c->registers, registers, info);
     leave(c, registers, WITHIN);
     return fault; /* the kernel will cause it again */
   }

@@ -55,8 +55,10 @@ bool signal_came_between(uint64_t pc, const char *start, const char *end) {
   return pc - (uint64_t)start < (uint64_t)(end - start);
 }
 
-void signal_keep_registers(greg_t *to, const greg_t *from) {
+/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
+void signal_keep_registers(greg_t *to, const greg_t *from, const siginfo_t *info) {
   for (int i = 0; i < SIGNAL_REGISTERS; i++) to[i] = from[i];
+  if (info->si_signo == SIGTRAP && info->si_code == SI_KERNEL) to[REG_RIP]--;
 }
 
 void signal_read_registers(dr_mcontext_t *context, const greg_t *from) {

@@ -18,7 +18,6 @@
 
 /* The assembly knows the fields up to `interrupted`. */
 typedef struct start_up {
-  uint64_t enters; /* start_up_enters */
   uint64_t fs, our_fs;
   uint64_t resume;         /* where the block goes on, to be translated */
   uint64_t target;         /* native code */
@@ -51,36 +50,38 @@ extern const char start_up_enters[] __attribute__((visibility("hidden")));
 extern const char start_up_is_known[] __attribute__((visibility("hidden")));
 extern const char start_up_leaves[] __attribute__((visibility("hidden")));
 extern const char start_up_returns[] __attribute__((visibility("hidden")));
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char etext[] __attribute__((visibility("hidden"))); /* the end of our code */
 __asm__(
     ".text\n"
     ".hidden start_up_enters, start_up_is_known, start_up_leaves, start_up_returns\n"
     "start_up_enters:\n"
     "  rdfsbase %r11\n"
-    "  mov %r11, 16(%rcx)\n"
+    "  mov %r11, 8(%rcx)\n"
     "start_up_is_known:\n"
     "  mov %rcx, %r11\n"
     "  mov $1, %ecx\n"
-    "  xchg %cl, 49(%r11)\n" /* before `stays` is read: end_soon() does the reverse */
-    "  mov 40(%r11), %rcx\n"
-    "  jrcxz 1f\n"
-    "  movb $0, 49(%r11)\n"
-    "  movb $0, 50(%r11)\n"
-    "  jmp start_up_leaves\n"
-    "1: mov 8(%r11), %rcx\n"
-    "  wrfsbase %rcx\n"
-    "  movb $1, 48(%r11)\n"
+    "  xchg %cl, 41(%r11)\n" /* before `stays` is read: end_soon() does the reverse */
     "  mov 32(%r11), %rcx\n"
+    "  jrcxz 1f\n"
+    "  movb $0, 41(%r11)\n"
+    "  movb $0, 42(%r11)\n"
+    "  jmp start_up_leaves\n"
+    "1: mov 0(%r11), %rcx\n"
+    "  wrfsbase %rcx\n"
+    "  movb $1, 40(%r11)\n"
+    "  mov 24(%r11), %rcx\n"
     "  jmp *%rcx\n"
     "start_up_leaves:\n"
-    "  mov 16(%r11), %rcx\n"
+    "  mov 8(%r11), %rcx\n"
     "  wrfsbase %rcx\n"
-    "  jmp *24(%r11)\n"
+    "  jmp *16(%r11)\n"
     "start_up_returns:\n"
     "  mov $15, %eax\n" /* rt_sigreturn */
     "  syscall\n");
-_Static_assert(SYS_rt_sigreturn == 15, "the assembly has this");
+_Static_assert(SYS_rt_sigreturn == 15 && offsetof(start_up, our_fs) == 8 &&
+                   offsetof(start_up, resume) == 16 && offsetof(start_up, target) == 24 &&
+                   offsetof(start_up, stays) == 32 && offsetof(start_up, reported) == 40 &&
+                   offsetof(start_up, active) == 41 && offsetof(start_up, interrupted) == 42,
+               "the assembly has these");
 
 /* ---- system calls ------------------------------------------------------------------------------
  */
@@ -195,21 +196,6 @@ static void go_on_translated(void) {
   dr_redirect_execution(&context);
 }
 
-static opnd_t field(reg_id_t base, size_t at) {
-  return opnd_create_base_disp(base, DR_REG_NULL, 0, (int)at, OPSZ_8);
-}
-
-static void insert_store(void *drcontext, instrlist_t *code, instr_t *where, size_t at) {
-  instrlist_meta_preinsert(
-      code, where,
-      INSTR_CREATE_mov_st(drcontext, field(DR_REG_RCX, at), opnd_create_reg(DR_REG_R11)));
-}
-#define FIELD(name) (offsetof(start_up, name))
-_Static_assert(FIELD(our_fs) == 16 && FIELD(resume) == 24 && FIELD(target) == 32 &&
-                   FIELD(stays) == 40 && FIELD(reported) == 48 && FIELD(active) == 49 &&
-                   FIELD(interrupted) == 50,
-               "the assembly has these");
-
 /* RCX is dead behind a system call. A thread that is to stay skips all that. */
 static void insert_way_out(void *drcontext, app_pc start, instrlist_t *code) {
   instr_t *first = instrlist_first(code);
@@ -223,14 +209,13 @@ static void insert_way_out(void *drcontext, app_pc start, instrlist_t *code) {
   instrlist_meta_preinsert(code, first, INSTR_CREATE_jmp(drcontext, opnd_create_instr(stays)));
   instrlist_meta_preinsert(code, first, near);
   dr_insert_get_seg_base(drcontext, code, first, DR_SEG_FS, DR_REG_R11);
-  insert_store(drcontext, code, first, FIELD(fs));
+  insert_store(drcontext, code, first, DR_REG_RCX, offsetof(start_up, fs), DR_REG_R11);
   instrlist_insert_mov_instr_addr(drcontext, resume, NULL, r11, code, first, NULL, NULL);
-  insert_store(drcontext, code, first, FIELD(resume));
-  instrlist_meta_preinsert(
-      code, first, INSTR_CREATE_mov_imm(drcontext, r11, OPND_CREATE_INTPTR((ptr_int_t)start)));
-  insert_store(drcontext, code, first, FIELD(target));
-  instrlist_meta_preinsert(code, first,
-                           INSTR_CREATE_jmp_ind(drcontext, field(DR_REG_RCX, FIELD(enters))));
+  insert_store(drcontext, code, first, DR_REG_RCX, offsetof(start_up, resume), DR_REG_R11);
+  insert_address(drcontext, code, first, DR_REG_R11, start);
+  insert_store(drcontext, code, first, DR_REG_RCX, offsetof(start_up, target), DR_REG_R11);
+  insert_address(drcontext, code, first, DR_REG_R11, start_up_enters);
+  instrlist_meta_preinsert(code, first, INSTR_CREATE_jmp_ind(drcontext, r11));
   instrlist_meta_preinsert(code, first, resume);
   dr_insert_clean_call(drcontext, code, first, (void *)go_on_translated, false, 0);
   instrlist_meta_preinsert(code, first, stays);
@@ -288,7 +273,7 @@ static void have_calls_reported(void) {
 }
 
 /* While calls are reported, a handler must not return by code of another library. */
-static void handle_reports(void) {
+static void begin(void) {
   enum { HAS_RESTORER = 0x04000000 };
   const xpu_signal_action action = {
       .handler = signal_first_handler(),
@@ -296,15 +281,11 @@ static void handle_reports(void) {
       .restorer = (uint64_t)start_up_returns,
       .mask = ~0ull,
   };
-  signals_come_first();
-  signal_action(SIGSYS - 1, &action, &usual);
-}
-
-static void begin(void) {
   if (begun) return;
   begun = true;
   kernels_expected();
-  handle_reports();
+  signals_come_first();
+  signal_action(SIGSYS - 1, &action, &usual);
   have_calls_reported();
 }
 
@@ -332,12 +313,6 @@ void start_up_unloaded(app_pc start, app_pc end) {
 
 /* ---- signals -----------------------------------------------------------------------------------
  */
-
-/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
-static void keep(const greg_t *registers, int code) {
-  signal_keep_registers(now->registers, registers);
-  if (code == SI_KERNEL) now->registers[REG_RIP]--;
-}
 
 static void leave(greg_t *registers, bool interrupted) {
   enum { DIRECTION = 0x400 };
@@ -368,14 +343,14 @@ static void handle_call(const siginfo_t *info, greg_t *registers) {
     registers[REG_RAX] = call_natively(registers);
     return;
   }
-  keep(registers, 0);
+  signal_keep_registers(now->registers, registers, info);
   now->registers[REG_RIP] -= LENGTH;
   leave(registers, true);
   now->at_call = true;
 }
 
 /* Takes the thread back from wherever it is outside the code cache; false: it is in it. */
-static bool take_back(int number, const siginfo_t *info, greg_t *registers) {
+static bool take_back(const siginfo_t *info, greg_t *registers) {
   const uint64_t pc = (uint64_t)registers[REG_RIP];
   if (signal_came_between(pc, start_up_enters, start_up_leaves)) {
     if (pc < (uint64_t)start_up_is_known) __asm__ volatile("rdfsbase %0" : "=r"(now->our_fs));
@@ -383,7 +358,7 @@ static bool take_back(int number, const siginfo_t *info, greg_t *registers) {
   } else if (signal_came_between(pc, start_up_leaves, start_up_returns)) {
     leave(registers, now->interrupted);
   } else if (now->active) {
-    keep(registers, number == SIGTRAP ? info->si_code : 0);
+    signal_keep_registers(now->registers, registers, info);
     leave(registers, true);
   } else {
     return false;
@@ -405,7 +380,7 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
   const bool own = number == CALL_BACK && now->called_back && info->si_code == SI_TKILL;
   const bool was_native = now->active;
   now->stays = 1;
-  const bool taken = take_back(number, info, registers);
+  const bool taken = take_back(info, registers);
   if (own) now->called_back = false;
   if (taken && (number == SIGXCPU || (sent && signal_is_of_code(number)))) {
     now->sent = number;
@@ -430,12 +405,11 @@ void start_up_init(void) {
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   possible &= (long)now > 0;
   options.native_start_up = possible;
-  if (possible) now->enters = (uint64_t)start_up_enters;
 }
 
 bool start_up_thread_starts(void *drcontext) {
   if (!possible) return false;
-  const bool first = !begun && !now->thread && !now->over;
+  const bool first = !begun && !now->thread;
   *own_word() = first ? (void *)now : NULL;
   if (first) now->thread = dr_get_thread_id(drcontext);
   return first;
@@ -466,11 +440,10 @@ static void end_soon(void) {
   xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, CALL_BACK, 0);
 }
 
-bool start_up_restores(void *drcontext, dr_restore_state_info_t *state) {
+void start_up_restores(void *drcontext, dr_restore_state_info_t *state) {
   if (possible && dr_get_thread_id(drcontext) == now->thread && now->returns && now->interrupted &&
       state->fragment_info.cache_start_pc && state->mcontext->pc == (app_pc)now->target)
     signal_read_registers(state->mcontext, now->registers);
-  return true;
 }
 
 void start_up_is_told(uint64_t what, xpu_start_up *told) {

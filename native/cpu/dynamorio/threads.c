@@ -228,8 +228,8 @@ void thread_starts(void *drcontext) {
 
 bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state) {
   const thread *t = current(drcontext);
-  return start_up_restores(drcontext, state) &&
-         (!t || kernel_restores(t->kernel, restore_memory, state));
+  start_up_restores(drcontext, state);
+  return !t || kernel_restores(t->kernel, restore_memory, state);
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */

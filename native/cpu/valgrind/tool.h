@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "pub_tool_basics.h"
+#include "xpuprof/nesting.h"
 
 /* ---- main.c ---------------------------------------------------------------------------------- */
 Bool process_is_root(void); /* the process started by the user */

@@ -150,7 +150,7 @@ XPU_API void xpu_callback_leave(void);
 typedef struct xpu_start_up {
   uint64_t thread; /* pthread_self() of that thread; 0: there is none */
   uint32_t depth;  /* of its nesting, which the engine does not see */
-  uint64_t off;    /* bit n: at depth n + 1 it does not count */
+  uint64_t off;    /* see nesting.h */
 } xpu_start_up;
 enum { XPU_PRCTL_LOADED = 0x78707501, XPU_PRCTL_LAUNCHES = 0x78707502 };
 
