@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--start-up native: before its first launch a program's main thread runs outside DynamoRIO. What
-it does is what it does natively, and what follows is counted as ever."""
+"""Before its first launch a program's main thread runs outside DynamoRIO. What it does is what it
+does natively, and what follows is counted as ever."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -71,10 +72,8 @@ def test_opencl_programs_as_natively(tmp_path: Path, case: str) -> None:
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
 
 
-def profile(folder: Path, start_up: str, *argv: object) -> Process:
-    done = xpuprof_text(
-        "profile", "-q", "--cpu", "dynamorio", "--start-up", start_up, "-o", folder, "--", *argv
-    )
+def profile(folder: Path, options: Sequence[str], *argv: object) -> Process:
+    done = xpuprof_text("profile", "-q", "--cpu", "dynamorio", *options, "-o", folder, "--", *argv)
     assert done.returncode == 0, done.stderr
     (part,) = process_folders(folder / "profile")
     return read_process(part, "profile", complete=True)
@@ -94,8 +93,8 @@ def test_what_follows_the_first_launch_is_counted_as_ever(tmp_path: Path) -> Non
     """THEN all slices but the first and the last (start-up and exit) have the counts of a profile
     whose start-up is counted, block by block."""
     cases = opencl_program("opencl_cases", tmp_path)
-    counted = counts(profile(tmp_path / "c", "counted", cases, "shapes"))
-    process = profile(tmp_path / "n", "native", cases, "shapes")
+    counted = counts(profile(tmp_path / "c", ("--start-up", "counted"), cases, "shapes"))
+    process = profile(tmp_path / "n", (), cases, "shapes")
     found = counts(process)
     last = len(process.slices) - 1
     inner = {key: n for key, n in counted.items() if 0 < key[0] < last}
@@ -105,6 +104,36 @@ def test_what_follows_the_first_launch_is_counted_as_ever(tmp_path: Path) -> Non
     assert of_first[1] < of_first[0] / 10
     assert process.meta["cpu_start_up"] == "native"
     assert xpuprof("check", tmp_path / "n").returncode == 0
+    assert "start-up ran natively, uncounted" in xpuprof_text("info", tmp_path / "n").stdout
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("options", [("--start-up", "counted"), ("--window", "1-")])
+def test_start_up_counts_where_it_is_asked_for(tmp_path: Path, options: Sequence[str]) -> None:
+    """GIVEN --start-up counted, or a window of all launches THEN all of start-up is counted."""
+    cases = opencl_program("opencl_cases", tmp_path)
+    process = profile(tmp_path / "p", options, cases, "shapes")
+    assert "cpu_start_up" not in process.meta
+    assert sum(n for (slice_, _, _), n in counts(process).items() if slice_ == 0) > 100_000
+    assert "ran natively" not in xpuprof_text("info", tmp_path / "p").stdout
+
+
+@pytest.mark.opencl
+def test_instructions_are_numbered_where_start_up_counts(tmp_path: Path) -> None:
+    """GIVEN regions numbered from the program's start WHEN start-up ran natively THEN their export
+    names the option to record with, with which it works."""
+    cases = opencl_program("opencl_cases", tmp_path)
+    for name, options in (("n", ()), ("c", ("--start-up", "counted"))):
+        profile(tmp_path / name, options, cases, "shapes")
+        assert xpuprof("select", "-q", tmp_path / name).returncode == 0
+    exports = [
+        xpuprof_text(
+            "export", "-q", tmp_path / n, "--format", "pinpoints", "-o", tmp_path / f"{n}.o"
+        )
+        for n in ("n", "c")
+    ]
+    assert [done.returncode for done in exports] == [2, 0]
+    assert "profile with --start-up counted" in exports[0].stderr
 
 
 def test_start_up_runs_outside_dynamorio(tmp_path: Path) -> None:

@@ -22,7 +22,12 @@ from xpuprof.engines.cpu.dynamorio import DynamoRio
 from xpuprof.engines.cpu.pin import Pin
 from xpuprof.engines.cpu.valgrind import Valgrind
 from xpuprof.engines.filter_grammar import check_kernels, check_window, starts_closed
-from xpuprof.engines.filters import Filters, check_engines, wanted_of_cpu_engine
+from xpuprof.engines.filters import (
+    Filters,
+    check_engines,
+    starts_natively,
+    wanted_of_cpu_engine,
+)
 from xpuprof.engines.gpu.cuda import Cuda
 from xpuprof.engines.gpu.gtpin import Gtpin
 from xpuprof.engines.gpu.opencl import OpenCl
@@ -208,6 +213,28 @@ def test_a_marker_window_needs_no_gpu_engine() -> None:
     check_engines(Valgrind(), None, Filters(window="2@solve", after_window="end"))
 
 
+@pytest.mark.parametrize(
+    ("cpu", "gpu", "filters", "native"),
+    [
+        (DynamoRio(), OpenCl(), Filters(), True),
+        (DynamoRio(), OpenCl(), Filters(threads=(0,)), True),
+        (DynamoRio(), OpenCl(), Filters(start_up="counted"), False),
+        (DynamoRio(), OpenCl(), Filters(window="@solve"), False),
+        (DynamoRio(), None, Filters(), False),
+        (Valgrind(), OpenCl(), Filters(), False),
+        (Valgrind(), OpenCl(), Filters(start_up="counted"), False),
+        (None, OpenCl(), Filters(start_up="counted"), False),
+    ],
+)
+def test_which_start_ups_run_natively(
+    cpu: DynamoRio | None, gpu: OpenCl | None, filters: Filters, native: bool
+) -> None:
+    """GIVEN engines and filters THEN start-up runs natively where that is possible and not
+    refused."""
+    check_engines(cpu, gpu, filters)
+    assert starts_natively(cpu, gpu, filters) is native
+
+
 def test_auto_takes_an_engine_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """GIVEN a better CPU engine without windows WHEN one is asked for THEN auto takes the next."""
     for kind in (Pin, Valgrind):
@@ -256,6 +283,7 @@ def test_settings_are_told() -> None:
         Filters(kernels="-8", window="2-5", processes=("a b", "c"), memory=True),
         Filters(window="1@solve", after_window="end", threads=(0, 2), main_image_only=True),
         Filters(start_up="native"),
+        Filters(start_up="counted"),
         Filters(include_images=("app",), exclude_images=("lib*",), routines=("f", "g")),
     ],
 )

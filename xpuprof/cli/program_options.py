@@ -181,10 +181,11 @@ _CODE = (
     click.option(
         "--start-up",
         "filter_start_up",
-        type=click.Choice(["counted", "native"]),
-        default="counted",
+        type=click.Choice(["auto", "native", "counted"]),
+        default="auto",
         show_default=True,
-        help="native: until the first launch the main thread runs natively, uncounted.",
+        help="native: until the first launch the main thread runs natively, uncounted; auto: "
+        "native under dynamorio, if there is a GPU engine and no window.",
     ),
     click.option(
         "--memory",

@@ -52,8 +52,9 @@ class Filters:
     """Logical CPU threads that count (0 is the main thread); empty: all."""
     memory: bool = False
     """Also record LRU stack distances of data accesses, on CPU and device (slow)."""
-    start_up: Literal["counted", "native"] = "counted"
-    """Whether the main thread's code before the first launch counts, or runs natively."""
+    start_up: Literal["auto", "native", "counted"] = "auto"
+    """Whether the main thread's code before the first launch runs natively, or counts; `auto`: as
+    `starts_natively` decides."""
 
     def check(self) -> None:
         """Raises UsageError for a value that cannot be understood."""
@@ -77,7 +78,7 @@ class Filters:
         }
         return {name: value for name, value in values.items() if value}
 
-    def cpu_options(self) -> CpuOptions:
+    def cpu_options(self, *, native_start_up: bool) -> CpuOptions:
         """Options of the CPU engine."""
         return CpuOptions(
             self.include_images,
@@ -88,7 +89,7 @@ class Filters:
             self.memory,
             window=self.window,
             processes=self.processes,
-            native_start_up=self.start_up == "native",
+            native_start_up=native_start_up,
         )
 
     def gpu_options(self) -> GpuOptions:
@@ -101,7 +102,7 @@ class Filters:
         left = {name: value for name, value in found.items() if value}
         if not self.window:
             left.pop("after_window")
-        if self.start_up == "counted":
+        if self.start_up == "auto":
             left.pop("start_up")
         return {n: list(v) if isinstance(v, tuple) else v for n, v in left.items()}
 
@@ -120,7 +121,7 @@ class Filters:
             if isinstance(value, list):
                 words += [word for item in value for word in (option, str(item))]
             elif name in _CHOICES:
-                words += option.split() if value == _CHOICES[name][1] else []
+                words += [] if value == _CHOICES[name][0] else [option.split()[0], str(value)]
             else:
                 words += [option] if value is True else [option, str(value)]
         return words
@@ -155,8 +156,8 @@ def _checked(name: str, value: object, default: object) -> Any:
     raise TraceError(f"the filter {name!r} of the run is damaged ({value!r}); record the run again")
 
 
-_CHOICES = {"after_window": ("continue", "end"), "start_up": ("counted", "native")}
-"""The values of a filter that has two, the default first."""
+_CHOICES = {"after_window": ("continue", "end"), "start_up": ("auto", "native", "counted")}
+"""The values of a filter that has a few, the default first."""
 
 _FIELDS = {
     "kernels": ("--kernels", "launches {} are instrumented"),
@@ -171,7 +172,7 @@ _FIELDS = {
     ),
     "routines": ("--routine", "only blocks that start in routines {} count"),
     "threads": ("--thread", "only CPU threads {} count"),
-    "start_up": ("--start-up native", "start-up runs natively and does not count"),
+    "start_up": ("--start-up native", "start-up is {}"),
     "memory": ("--memory", "stack distances of data accesses are recorded"),
 }
 """The option of each filter, and its text for people."""
@@ -192,6 +193,8 @@ def _in_effect(filters: Filters, names: tuple[str, ...]) -> list[str]:
     record = filters.record()
     if filters.after_window == "continue":
         record.pop("after_window", None)
+    if filters.start_up == "counted":
+        record.pop("start_up")
     return [_FIELDS[name][0] for name in names if name in record]
 
 
@@ -230,6 +233,15 @@ def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters
         _refuse(cpu, wanted_of_cpu_engine(filters))
     if gpu is not None:
         _refuse(gpu, _in_effect(filters, _OF_GPU_ENGINE))
+
+
+def starts_natively(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> bool:
+    """Whether start-up runs natively, and so does not count: if that is asked for, and by default
+    where the CPU engine can, the GPU engine sees it end, and no window chooses what counts."""
+    if filters.start_up != "auto":
+        return filters.start_up == "native"
+    able = cpu is not None and cpu.honours >= START_UP
+    return able and gpu is not None and not filters.window
 
 
 def _refuse(engine: CpuEngine | GpuEngine, asked: list[str]) -> None:

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xpuprof.engines.base import Ahead, CpuEngine, GpuEngine, Mode, Timer, recording
-from xpuprof.engines.filters import EVERYTHING, VARIABLES, Filters, check_engines
+from xpuprof.engines.filters import (
+    EVERYTHING,
+    VARIABLES,
+    Filters,
+    check_engines,
+    starts_natively,
+)
 from xpuprof.engines.gpu_tool import GpuTool
 from xpuprof.engines.native import native_file
 from xpuprof.errors import OutputError
@@ -206,7 +212,9 @@ def _under_engines(
     if cpu:
         cold = program.gpu is not None and not program.gpu.runtime_is_native()
         typed = program.name or argv[0]
-        options = replace(execution.filters.cpu_options(), program_name=typed, cold_runtime=cold)
+        native = starts_natively(cpu, program.gpu, execution.filters)
+        options = execution.filters.cpu_options(native_start_up=native)
+        options = replace(options, program_name=typed, cold_runtime=cold)
         argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
         environment = environment | more | {_ENV_TRANSLATED: cpu.name}
     if tool:

@@ -167,9 +167,11 @@ def _more(rest: int) -> list[str]:
 
 def _engines(job: Job) -> Rows:
     sums, record = job.sums, job.execution.record
+    native = any(process.meta.get("cpu_start_up") == "native" for process in job.processes)
     cpu = (
         f"{record.cpu_engine}: {number_of(sums.cpu_instructions, 'instruction')} in "
         f"{number_of(sums.threads, 'thread')}, {number_of(sums.cpu_blocks, 'block')}"
+        f"{'; start-up ran natively, uncounted' if native else ''}"
     )
     gpu = (
         f"{record.gpu_engine}: {number_of(sums.gpu_instructions, 'instruction')} in "
