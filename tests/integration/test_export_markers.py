@@ -28,7 +28,8 @@ def test_markers_fire_between_the_right_launches(tmp_path: Path) -> None:
     require_opencl()
     require_cpu(Valgrind())
     opencl_program("steps", tmp_path, "-pie", "-fPIE").rename(tmp_path / "app")
-    done = xpuprof("run", "--repeat", "1", "-q", "-o", "run", "--", "./app", "9", cwd=tmp_path)
+    done = xpuprof("run", "--repeat", "1", "--start-up", "counted", "-q", "-o", "run", "--",
+                   "./app", "9", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     done = xpuprof("export", "run", "--format", "looppoint", "-o", "points", "--image-base",
                    hex(BASE), cwd=tmp_path)  # fmt: skip

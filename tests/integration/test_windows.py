@@ -376,7 +376,8 @@ def test_process_filter(marked: Path, tmp_path: Path) -> None:
     script.write_text(f"#!/bin/sh\n{marked} 2\n{other} 3\nexit 5\n")
     script.chmod(0o755)
     folder = tmp_path / "run"
-    done = xpuprof("profile", "--json", "-o", folder, "--process", "oth*", "--", script)
+    done = xpuprof("profile", "--json", "--start-up", "counted", "-o", folder, "--process", "oth*",
+                   "--", script)  # fmt: skip
     assert done.returncode == 5
     assert done.stdout.count(b"additions") == 2
     assert b"processes oth*" in done.stderr

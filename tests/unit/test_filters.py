@@ -217,7 +217,9 @@ def test_a_marker_window_needs_no_gpu_engine() -> None:
     ("cpu", "gpu", "filters", "native"),
     [
         (DynamoRio(), OpenCl(), Filters(), True),
-        (DynamoRio(), OpenCl(), Filters(threads=(0,)), True),
+        (DynamoRio(), OpenCl(), Filters(kernels="2-", processes=("app",)), True),
+        (DynamoRio(), OpenCl(), Filters(threads=(0,)), False),
+        (DynamoRio(), OpenCl(), Filters(start_up="native", threads=(0,)), True),
         (DynamoRio(), OpenCl(), Filters(start_up="counted"), False),
         (DynamoRio(), OpenCl(), Filters(window="@solve"), False),
         (DynamoRio(), None, Filters(), False),

@@ -236,12 +236,12 @@ def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters
 
 
 def starts_natively(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> bool:
-    """Whether start-up runs natively, and so does not count: if that is asked for, and by default
-    where the CPU engine can, the GPU engine sees it end, and no window chooses what counts."""
+    """Whether start-up runs natively, and so does not count: where that is asked for, and by
+    default if the CPU engine can, the GPU engine sees it end, and no filter chooses what counts."""
     if filters.start_up != "auto":
         return filters.start_up == "native"
     able = cpu is not None and cpu.honours >= START_UP
-    return able and gpu is not None and not filters.window
+    return able and gpu is not None and PROCESS.issuperset(wanted_of_cpu_engine(filters))
 
 
 def _refuse(engine: CpuEngine | GpuEngine, asked: list[str]) -> None:
