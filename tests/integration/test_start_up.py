@@ -50,6 +50,17 @@ def test_as_natively(tmp_path: Path, case: str) -> None:
     assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
 
 
+@pytest.mark.parametrize(
+    "case",
+    ["ends_elsewhere", "forks_elsewhere", "clears_handlers", "long_breakpoint", "own_restorer",
+     "traced", "traced_after_fault", "filtered_elsewhere", "loads_gs"],
+)  # fmt: skip
+def test_programs_in_c_as_natively(tmp_path: Path, case: str) -> None:
+    argv: list[object] = [build("cpu_start_up"), case]
+    expected, done = run(argv), started_natively(argv, tmp_path / "p")
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
 def test_wide_registers_are_kept(tmp_path: Path) -> None:
     """GIVEN vectors of 512 bits that stay in registers WHEN signals come THEN they survive."""
     require_processor("avx512f")

@@ -230,6 +230,7 @@ void start_up_thread_ends(void *drcontext);
 /* Corrects a state in a block behind a system call. */
 void start_up_restores(void *drcontext, dr_restore_state_info_t *state);
 void start_up_forked(void *drcontext);
+void start_up_before_call(int number, long first);
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);
 void start_up_unloaded(app_pc start, app_pc end); /* with the lock */

@@ -50,7 +50,8 @@ static bool wanted(void *drcontext, int number) {
   (void)drcontext;
   return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork ||
          number == SYS_execve || number == SYS_kill || number == SYS_tgkill ||
-         number == SYS_close_range || number == SYS_prctl || number == SYS_rt_sigaction;
+         number == SYS_close_range || number == SYS_prctl || number == SYS_rt_sigaction ||
+         number == SYS_seccomp || number == SYS_arch_prctl || number == SYS_ptrace;
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -172,6 +173,7 @@ static void before_close_range(void *drcontext) {
 }
 
 static bool before_call(void *drcontext, int number) {
+  start_up_before_call(number, (long)dr_syscall_get_param(drcontext, 0));
   switch (number) {
     case SYS_close_range:
       before_close_range(drcontext);

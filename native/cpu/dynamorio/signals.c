@@ -55,10 +55,12 @@ bool signal_came_between(uint64_t pc, const char *start, const char *end) {
   return pc - (uint64_t)start < (uint64_t)(end - start);
 }
 
-/* DynamoRIO repeats the instruction behind which a breakpoint stops. */
+/* DynamoRIO repeats the instruction behind which a breakpoint stops: `int3`, or `int $3`. */
 void signal_keep_registers(greg_t *to, const greg_t *from, const siginfo_t *info) {
+  enum { INT3 = 0xcc };
   for (int i = 0; i < SIGNAL_REGISTERS; i++) to[i] = from[i];
-  if (info->si_signo == SIGTRAP && info->si_code == SI_KERNEL) to[REG_RIP]--;
+  if (info->si_signo == SIGTRAP && info->si_code == SI_KERNEL)
+    to[REG_RIP] -= ((const uint8_t *)from[REG_RIP])[-1] == INT3 ? 1 : 2;
 }
 
 void signal_read_registers(dr_mcontext_t *context, const greg_t *from) {

@@ -8,6 +8,7 @@
 #include <linux/prctl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,6 +29,7 @@ typedef struct start_up {
   bool returns;     /* to the block, to be translated */
   bool at_call;     /* where it was interrupted */
   volatile bool over, called_back;
+  uint64_t our_gs;
   int sent;           /* a signal to send again, or 0 */
   thread_id_t thread; /* 0: none */
   greg_t registers[SIGNAL_REGISTERS];
@@ -151,6 +153,43 @@ static bool is_harmless(const greg_t *r) {
   }
 }
 
+/* From then on our handler would miss calls, native code find DynamoRIO's GS, or a tracer see our
+ * signals. */
+static bool ends_start_up(long number, long first) {
+  enum { SET_GS = 0x1001 };
+  return number == SYS_seccomp || (number == SYS_arch_prctl && first == SET_GS) ||
+         (number == SYS_ptrace && first == PTRACE_TRACEME) ||
+         (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP));
+}
+
+/* ---- places behind system calls ----------------------------------------------------------------
+ */
+
+typedef struct place {
+  app_pc at;
+  bool is_exit; /* decided when first built: DynamoRIO builds blocks again */
+} place;
+
+static place *places;
+static size_t n_places, places_room;
+
+static place *find(app_pc at) {
+  for (size_t i = 0; i < n_places; i++)
+    if (places[i].at == at) return &places[i];
+  return NULL;
+}
+
+static void note(app_pc at, bool is_exit) {
+  if (find(at)) return;
+  places = grown(places, &places_room, n_places + 1, sizeof *places);
+  places[n_places++] = (place){at, is_exit};
+}
+
+/* Behind one that does not return a function may begin, for which RCX is alive. */
+static bool number_returns(long number) {
+  return number != SYS_rt_sigreturn && number != SYS_exit && number != SYS_exit_group;
+}
+
 /* ---- translation -------------------------------------------------------------------------------
  */
 
@@ -168,8 +207,8 @@ static void end(void) {
   threads_count_start_up();
 }
 
-/* DynamoRIO takes a SIGSEGV outside its code cache for a fault of its own, even if it was sent, and
- * SIGXCPU. So the thread gets it a little later. */
+/* DynamoRIO takes a SIGSEGV or SIGBUS outside its code cache for a fault of its own, even if it was
+ * sent, and SIGXCPU. So the thread gets it a little later. */
 static void send_again(void) {
   struct sigevent event = {.sigev_signo = now->sent, .sigev_notify = SIGEV_THREAD_ID};
   const struct itimerspec soon = {.it_value = {0, 1000000}};
@@ -178,6 +217,15 @@ static void send_again(void) {
   now->sent = 0;
   if (xp_system_call(SYS_timer_create, CLOCK_MONOTONIC, (long)&event, (long)&timer, 0) == 0)
     xp_system_call(SYS_timer_settime, timer, 0, (long)&soon, 0);
+}
+
+/* Of a block that begins at the call, the number is not known. */
+static void note_call_made(const greg_t *registers) {
+  enum { LENGTH = 2 };
+  if (number_returns((long)registers[REG_RAX])) return;
+  lock();
+  note((app_pc)registers[REG_RIP] + LENGTH, false);
+  unlock();
 }
 
 static void go_on_translated(void) {
@@ -189,6 +237,7 @@ static void go_on_translated(void) {
   if (runtime) thread_nests(runtime->depth, runtime->off);
   /* Elsewhere it may be in the middle of what changes its nesting. */
   if (now->over && (!now->interrupted || now->at_call)) end();
+  if (now->interrupted && now->at_call) note_call_made(now->registers);
   if (now->interrupted)
     signal_read_registers(&context, now->registers);
   else
@@ -224,38 +273,17 @@ static void insert_way_out(void *drcontext, app_pc start, instrlist_t *code) {
 /* ---- blocks behind system calls ----------------------------------------------------------------
  */
 
-typedef struct place {
-  app_pc at;
-  bool is_exit; /* decided when first built: DynamoRIO builds blocks again */
-} place;
-
-static place *places;
-static size_t n_places, places_room;
-
-static place *find(app_pc at) {
-  for (size_t i = 0; i < n_places; i++)
-    if (places[i].at == at) return &places[i];
-  return NULL;
-}
-
-static void note(app_pc at, bool is_exit) {
-  if (find(at)) return;
-  places = grown(places, &places_room, n_places + 1, sizeof *places);
-  places[n_places++] = (place){at, is_exit};
-}
-
 static bool follows_call(app_pc at) {
   uint8_t bytes[2];
   return dr_safe_read(at - sizeof bytes, sizeof bytes, bytes, NULL) && bytes[0] == 0x0f &&
          bytes[1] == 0x05;
 }
 
-/* Behind one that does not return a function may begin, for which RCX is alive. */
 static bool returns(instr_t *call) {
-  instr_t *before = instr_get_prev_app(call);
-  if (!before || instr_get_opcode(before) != OP_mov_imm) return true;
-  const ptr_int_t number = opnd_get_immed_int(instr_get_src(before, 0));
-  return number != SYS_rt_sigreturn && number != SYS_exit && number != SYS_exit_group;
+  instr_t *i = instr_get_prev_app(call);
+  while (i && !instr_writes_to_reg(i, DR_REG_RAX, DR_QUERY_DEFAULT)) i = instr_get_prev_app(i);
+  return !i || instr_get_opcode(i) != OP_mov_imm ||
+         number_returns(opnd_get_immed_int(instr_get_src(i, 0)));
 }
 
 /* DynamoRIO ends a block there. */
@@ -283,6 +311,7 @@ static void begin(void) {
   };
   if (begun) return;
   begun = true;
+  __asm__ volatile("rdgsbase %0" : "=r"(now->our_gs));
   kernels_expected();
   signals_come_first();
   signal_action(SIGSYS - 1, &action, &usual);
@@ -316,6 +345,7 @@ void start_up_unloaded(app_pc start, app_pc end) {
 
 static void leave(greg_t *registers, bool interrupted) {
   enum { DIRECTION = 0x400 };
+  __asm__ volatile("wrgsbase %0" : : "r"(now->our_gs)); /* a load of GS has set another one */
   now->active = false;
   now->reported = 0;
   now->interrupted = interrupted;
@@ -326,19 +356,11 @@ static void leave(greg_t *registers, bool interrupted) {
   registers[REG_EFL] &= ~(greg_t)DIRECTION;
 }
 
-/* From then on our handler would miss calls, or native code find DynamoRIO's GS. */
-static bool ends_start_up(const greg_t *r) {
-  enum { SET_GS = 0x1001 };
-  const long number = (long)r[REG_RAX], first = (long)r[REG_RDI];
-  return number == SYS_seccomp || (number == SYS_arch_prctl && first == SET_GS) ||
-         (number == SYS_prctl && (first == DISPATCH || first == PR_SET_SECCOMP));
-}
-
 /* The thread stands behind the call's instruction. */
 static void handle_call(const siginfo_t *info, greg_t *registers) {
   enum { LENGTH = 2 };
   const bool is_64 = info->si_arch == AUDIT_ARCH_X86_64;
-  if (is_64 && ends_start_up(registers)) now->over = true;
+  if (is_64 && ends_start_up((long)registers[REG_RAX], (long)registers[REG_RDI])) now->over = true;
   if (is_64 && !now->over && is_harmless(registers)) {
     registers[REG_RAX] = call_natively(registers);
     return;
@@ -382,7 +404,7 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
   now->stays = 1;
   const bool taken = take_back(info, registers);
   if (own) now->called_back = false;
-  if (taken && (number == SIGXCPU || (sent && signal_is_of_code(number)))) {
+  if (taken && (number == SIGXCPU || (sent && (number == SIGSEGV || number == SIGBUS)))) {
     now->sent = number;
     return true;
   }
@@ -396,10 +418,20 @@ static bool kernel_can_report(void) {
   return xp_system_call6(SYS_prctl, DISPATCH, OFF, 0, 0, 0, 0) == 0;
 }
 
+/* A debugger stops at each signal. */
+static bool is_traced(void) {
+  static const char TRACER[] = "\nTracerPid:\t";
+  static char *text;
+  static size_t room;
+  for (const char *c = file_text("/proc/self/status", &text, &room); *c; c++)
+    if (text_starts(c, TRACER)) return c[sizeof TRACER - 1] != '0';
+  return false;
+}
+
 void start_up_init(void) {
   const bool asked = options.native_start_up;
   options.native_start_up = false;
-  if (!asked || !kernels_are_possible() || !kernel_can_report()) return;
+  if (!asked || !kernels_are_possible() || is_traced() || !kernel_can_report()) return;
   possible = dr_raw_tls_calloc(&segment, &offset, 1, 0) && segment == DR_SEG_GS;
   now = (start_up *)xp_system_call6(SYS_mmap, 0, sizeof *now, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -421,9 +453,17 @@ void start_up_thread_ends(void *drcontext) {
   if (runtime) runtime->thread = 0;
 }
 
+/* A call of clone3 may have set the default one. */
+static bool has_handler(void) {
+  xpu_signal_action action;
+  signal_action(SIGSYS - 1, NULL, &action);
+  return action.handler == signal_first_handler();
+}
+
 void start_up_forked(void *drcontext) {
   if (!possible) return;
-  const bool goes_on = now->thread && *own_word();
+  const bool goes_on = now->thread && *own_word() && has_handler();
+  if (!goes_on) *own_word() = NULL;
   now->thread = goes_on ? dr_get_thread_id(drcontext) : 0;
   if (goes_on) have_calls_reported();
   if (!goes_on && runtime) runtime->thread = 0;
@@ -438,6 +478,13 @@ static void end_soon(void) {
   if (own_thread() || !now->active || action.handler != signal_first_handler()) return;
   now->called_back = true;
   xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)now->thread, CALL_BACK, 0);
+}
+
+/* The thread itself may be under DynamoRIO behind a signal. Secure computing of another thread may
+ * be for all threads. */
+void start_up_before_call(int number, long first) {
+  if (!possible || !now->thread || now->over) return;
+  if (ends_start_up(number, first) && (number == SYS_seccomp || own_thread())) end_soon();
 }
 
 void start_up_restores(void *drcontext, dr_restore_state_info_t *state) {
