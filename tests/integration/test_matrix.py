@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import termios
@@ -24,14 +23,18 @@ from tests.support.compile import compile_files
 from tests.support.paths import ROOT
 from tests.support.run import xpuprof_line
 from tests.support.waiting import wait_for
+from xpuprof.engines.cpu.dynamorio import DynamoRio
+from xpuprof.engines.cpu.valgrind import Valgrind
 
 MODES = {
     "none": ("profile", "--cpu", "none"),
     "valgrind": ("profile", "--cpu", "valgrind", "--gpu", "none"),
     "dynamorio": ("profile", "--cpu", "dynamorio", "--gpu", "none"),
+    "native start-up": ("profile", "--cpu", "dynamorio"),
     "timer": ("time", "--repeat", "1", "--timer", "sync"),
 }
-TOOLS = {"valgrind": "valgrind", "dynamorio": "drrun"}
+DYNAMORIO = ("dynamorio", "native start-up")
+ENGINES = {"valgrind": Valgrind, **dict.fromkeys(DYNAMORIO, DynamoRio)}
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 
 
@@ -54,6 +57,9 @@ class Case:
 def limit(option: str) -> tuple[str, ...]:
     return ("sh", "-c", f'ulimit {option}; exec "$@"', "sh")
 
+
+IGNORING = ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh")
+KILLED = "sh -c 'kill -HUP $$; echo $?'"
 
 CASES = [
     *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
@@ -82,7 +88,7 @@ CASES = [
     Case("all descriptors replaced", ("replace-all", "own")),
     Case("open descriptors", ("open-descriptors",)),
     Case("few descriptors", ("threads",), limit("-n 64")),
-    Case("no descriptor left", ("no-descriptor",), limit("-n 64"), but=("valgrind", "dynamorio")),
+    Case("no descriptor left", ("no-descriptor",), limit("-n 64"), but=("valgrind", *DYNAMORIO)),
     Case("no output", ("arguments", "x"), ("sh", "-c", 'exec "$@" >&- 2>&-', "sh")),
     Case("no streams", ("own-file", "own"), ("sh", "-c", 'exec "$@" <&- 2>&-', "sh")),
     Case("small files only", ("threads",), limit("-f 2000")),
@@ -101,11 +107,15 @@ CASES = [
     Case(
         "ignored signals stay ignored",
         ("dispositions",),
-        ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh"),
+        IGNORING,
     ),
+    Case("ignored in programs it executes", ("sh", "-c", f"trap '' HUP; {KILLED}; exec {KILLED}")),
+    Case("ignored by all it executes", ("sh", "-c", f"{KILLED}; exec {KILLED}"), IGNORING),
+    Case("children of which it wants no news", ("children",)),
+    Case("children of which nobody wants news", ("children",), IGNORING),
     Case("process group and session", ("groups",)),
     Case("input", ("copy",), stdin=bytes(range(256)) * 300),
-    Case("its own name", ("sh", "-c", "echo $0; no-such-command"), but=("dynamorio",)),
+    Case("its own name", ("sh", "-c", "echo $0; no-such-command"), but=DYNAMORIO),
     Case("a child's name", ("sh", "-c", "exec bash -c \"exec -a cat sh -c 'echo \\$0'\"")),
     Case("odd arguments", ("arguments", "", " ", "a\nb", "--force", "-o", "*", NOT_UTF8)),
     Case("bytes in the C locale", ("arguments", NOT_UTF8), environment={"LC_ALL": "C"}),
@@ -120,7 +130,7 @@ CASES = [
     Case("an unknown locale", ("arguments", "ä"), environment={"LC_ALL": "xx_YY.ISO-8859-1"}),
     Case("a variable of bytes", ("sh", "-c", 'echo "$ODD"'), environment={"ODD": NOT_UTF8}),
     Case("a folder with spaces", ("own-file", "own"), folder="with  spaces 'and' \"quotes\" %p"),
-    Case("a folder with a newline", ("own-file", "own"), folder="two\nlines"),
+    Case("a folder with a newline", ("own-file", "own"), folder="two\nlines", but=DYNAMORIO),
     Case("a folder of bytes", ("arguments", "x"), folder=NOT_UTF8),
     Case("a folder of 800 bytes", ("own-file", "own"), folder="/".join(["x" * 120] * 5)),
     Case("a long folder", ("own-file", "own"), folder="/".join(["x" * 120] * 8), but=("valgrind",)),
@@ -151,7 +161,7 @@ class Outcome:
 
 def modes(but: tuple[str, ...] = ()) -> list[str]:
     """The modes available on this machine."""
-    here = [m for m in MODES if m not in TOOLS or shutil.which(TOOLS[m])]
+    here = [m for m in MODES if m not in ENGINES or ENGINES[m]().probe().available]
     return [m for m in here if m not in but]
 
 
@@ -274,7 +284,7 @@ def test_a_signal_arrives_once(
     THEN it arrives once, under each engine."""
     lines = {
         mode: xpuprof_line(*MODES[mode], "-q", "-o", tmp_path / mode, "--", matrix, "count")
-        for mode in modes(but=("dynamorio",))
+        for mode in modes(but=DYNAMORIO)
     }
     all_of_them = {mode: live(line, tmp_path) for mode, line in lines.items()}
     for program in all_of_them.values():
@@ -339,7 +349,7 @@ STOPPED = {
 
 
 @pytest.mark.valgrind
-@pytest.mark.parametrize("mode", modes(but=("dynamorio",)))
+@pytest.mark.parametrize("mode", modes(but=DYNAMORIO))
 @pytest.mark.parametrize(("script", "key"), STOPPED.values(), ids=STOPPED)
 def test_a_stopped_job_continues(mode: str, script: str, key: bytes, tmp_path: Path) -> None:
     """GIVEN a shell's job WHEN it is stopped and continued THEN the program goes on where it was,

@@ -87,6 +87,7 @@ void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
 void thread_nests(uint32_t depth, uint64_t off);
+uint64_t *thread_ignores(void *drcontext); /* what its process does: bit i for signal i + 1 */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
@@ -204,6 +205,14 @@ void natively_loaded(const char *path);                              /* the prog
 void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlopen() */
 /* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
+
+/* ---- ignored.c: ignored signals, as children and executed programs find them -------------------
+ */
+void ignored_init(void);
+void ignored_set(void *drcontext, int number, const void *action); /* may be NULL */
+void ignored_before_child(void *drcontext);
+void ignored_before_exec(void *drcontext);
+void ignored_after_failed_exec(void *drcontext);
 
 /* ---- signals.c: a handler in front of DynamoRIO's; without the lock -----------------------------
  */

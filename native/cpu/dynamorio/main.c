@@ -48,7 +48,7 @@ static void module_unloaded(void *drcontext, const module_data_t *module) {
 
 static bool wanted(void *drcontext, int number) {
   (void)drcontext;
-  return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork ||
+  return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork || number == SYS_fork ||
          number == SYS_execve || number == SYS_kill || number == SYS_tgkill ||
          number == SYS_close_range || number == SYS_prctl || number == SYS_rt_sigaction ||
          number == SYS_seccomp || number == SYS_arch_prctl || number == SYS_ptrace;
@@ -141,9 +141,10 @@ static void execute_what_is_meant(void *drcontext) {
   dr_syscall_set_param(drcontext, 0, (reg_t)own);
 }
 
-/* A call that fails leaves its arguments as they were. */
+/* A call that fails leaves all as it was. */
 static void not_executed(void *drcontext) {
   dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_INTEGER};
+  ignored_after_failed_exec(drcontext);
   if (asked.drcontext != drcontext) return;
   asked.drcontext = NULL;
   dr_get_mcontext(drcontext, &registers);
@@ -180,6 +181,7 @@ static bool before_call(void *drcontext, int number) {
       return true;
     case SYS_execve:
       execute_what_is_meant(drcontext);
+      ignored_before_exec(drcontext);
       if (!runs_natively(drcontext)) return true;
       not_executed(drcontext);
       return false;
@@ -188,6 +190,8 @@ static bool before_call(void *drcontext, int number) {
                        (xpu_start_up *)dr_syscall_get_param(drcontext, 1));
       return true;
     case SYS_rt_sigaction:
+      ignored_set(drcontext, (int)dr_syscall_get_param(drcontext, 0),
+                  (const void *)dr_syscall_get_param(drcontext, 1));
       if (!thread_is_off(drcontext))
         natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
                               (const void *)dr_syscall_get_param(drcontext, 1));
@@ -196,9 +200,13 @@ static bool before_call(void *drcontext, int number) {
     case SYS_tgkill:
       before_kill(drcontext, number);
       return true;
+    case SYS_fork:
+      ignored_before_child(drcontext);
+      return true;
     case SYS_clone:
     case SYS_clone3:
     case SYS_vfork:
+      ignored_before_child(drcontext);
       before_creation(drcontext, number);
       return true;
     default:
@@ -229,6 +237,7 @@ static void forked(void *drcontext) {
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   (void)id;
   mutex = dr_mutex_create();
+  ignored_init();
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   layout_init();

@@ -32,12 +32,14 @@ typedef struct thread {
   uint64_t **base;    /* the word of its thread-local storage */
   counters *counters; /* NULL: never counts (the device runtime's, filtered out, a child) */
   void *waste;
-  uint32_t number; /* among counting threads */
-  bool starts_up;  /* does not count yet */
-  bool runtime;    /* belongs to the device runtime */
-  uint32_t depth;  /* of nested calls into the device runtime and back */
-  uint64_t off;    /* of nesting_enter() */
-  void *trace;     /* the trace being built, and its number of blocks */
+  uint32_t number;  /* among counting threads */
+  bool starts_up;   /* does not count yet */
+  bool runtime;     /* belongs to the device runtime */
+  bool child;       /* of its own process, whose memory it shares */
+  uint64_t ignores; /* if it is a child */
+  uint32_t depth;   /* of nested calls into the device runtime and back */
+  uint64_t off;     /* of nesting_enter() */
+  void *trace;      /* the trace being built, and its number of blocks */
   unsigned trace_blocks;
   kernel_call *kernel;
 } thread;
@@ -53,6 +55,7 @@ typedef struct birth {
 
 static thread *threads;
 static birth *births;
+static uint64_t process_ignores;
 static void *shared_waste;     /* of threads for whose own there was no memory */
 static uint64_t retired_total; /* instructions of threads that ended */
 static uint64_t base_total;    /* instructions before a fork, not this process's */
@@ -72,6 +75,11 @@ bool threads_init(void) {
 static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
 
 static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
+
+uint64_t *thread_ignores(void *drcontext) {
+  thread *t = current(drcontext);
+  return t && t->child ? &t->ignores : &process_ignores;
+}
 
 bool thread_is_off(void *drcontext) {
   const thread *t = current(drcontext);
@@ -208,6 +216,8 @@ void thread_starts(void *drcontext) {
                 .starts_up = start_up_thread_starts(drcontext)};
   if (take_birth(stack_of(drcontext), &b)) {
     t->runtime = b.runtime;
+    t->child = b.child;
+    t->ignores = process_ignores;
     t->number = b.number;
   } else {
     t->number = number_new();

@@ -261,6 +261,30 @@ static int dispositions(void) {
   return 0;
 }
 
+static void show_child(void) {
+  int status = 0;
+  const pid_t child = fork();
+  if (!child) _exit(3);
+  const pid_t waited = wait(&status);
+  printf("%d %d\n", waited == child, status);
+}
+
+static void do_nothing(int number) { (void)number; }
+
+static int show_children(void) {
+  setvbuf(stdout, NULL, _IONBF, 0);
+  show_child();
+  signal(SIGCHLD, SIG_IGN);
+  show_child();
+  execl("/no/such/program", "", NULL);
+  show_child();
+  signal(SIGCHLD, do_nothing);
+  show_child();
+  signal(SIGCHLD, SIG_DFL);
+  show_child();
+  return 0;
+}
+
 static int show_arguments(void) {
   for (; *arguments; arguments++) printf("[%s]", *arguments);
   puts("");
@@ -356,6 +380,7 @@ static const struct {
     {"file-size", file_size_limit},
     {"environment", environment},
     {"dispositions", dispositions},
+    {"children", show_children},
     {"arguments", show_arguments},
     {"copy", copy_input},
     {"groups", groups},

@@ -92,7 +92,8 @@ class DynamoRio(CpuEngine):
         for line in lines:
             if "\n" in line:
                 raise EngineError(f"engine dynamorio takes no line breaks: {line!r}; remove it")
-        (folder / OPTIONS_FILE).write_text("".join(f"{line}\n" for line in lines))
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / OPTIONS_FILE).write_bytes(os.fsencode(text))  # paths need not be UTF-8
         program = _interpreted(startable(argv))
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
