@@ -153,7 +153,7 @@ def test_functions_of_the_program_count(tmp_path: Path) -> None:
     program = opencl_program("calls_back", tmp_path)
     native = run_text([program])
     assert native.stdout == "build -11, called 2\n"
-    run = ("-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
+    run = ("-q", "--cpu", "dynamorio", "--start-up", "counted", "-o", tmp_path / "R")
     done = xpuprof_text("profile", *run, "--", program)
     assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
     part = Profile(done, tmp_path / "R" / "profile").only

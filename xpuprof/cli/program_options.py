@@ -185,7 +185,7 @@ _CODE = (
         default="auto",
         show_default=True,
         help="native: until the first launch the main thread runs natively, uncounted; auto: "
-        "native under dynamorio, if there is a GPU engine and no other choice of what counts.",
+        "native under dynamorio with a GPU engine, unless a filter chooses CPU code.",
     ),
     click.option(
         "--memory",

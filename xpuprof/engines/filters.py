@@ -237,7 +237,8 @@ def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters
 
 def starts_natively(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> bool:
     """Whether start-up runs natively, and so does not count: where that is asked for, and by
-    default if the CPU engine can, the GPU engine sees it end, and no filter chooses what counts."""
+    default if the CPU engine can, the GPU engine sees it end, and no filter but --process chooses
+    what counts."""
     if filters.start_up != "auto":
         return filters.start_up == "native"
     able = cpu is not None and cpu.honours >= START_UP

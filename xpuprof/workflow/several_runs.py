@@ -247,10 +247,14 @@ def _place(rank: int | None) -> int:
 
 
 def _require_alike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> None:
-    """Raises InputError if a run's filters or window differ from the first's."""
-    first = found[0].identity.settings
+    """Raises InputError if a run's filters or window differ from the first's. Start-up stands for
+    itself, so it does not matter whether it counts."""
+
+    def settings(run: _DescribedRun) -> dict[str, object]:
+        return {name: v for name, v in run.identity.settings.items() if name != "start_up"}
+
     for path, run in zip(paths, found, strict=True):
-        if run.identity.settings != first:
+        if settings(run) != settings(found[0]):
             raise InputError(
                 f"{paths[0]} and {path} were profiled with different filters or windows "
                 "(xpuprof info shows them); profile them alike"

@@ -86,8 +86,9 @@ bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
+bool thread_is_child(void *drcontext); /* of its own process, whose memory it shares */
 void thread_nests(uint32_t depth, uint64_t off);
-uint64_t *thread_ignores(void *drcontext); /* what its process does: bit i for signal i + 1 */
+uint64_t *thread_ignores(void *drcontext); /* by its process, signal n in bit n - 1 */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
@@ -206,10 +207,10 @@ void natively_load(const char *path, uint64_t flags, app_pc dlopen); /* at dlope
 /* Native code did, as the raw state says: the thread is to go on there under DynamoRIO. */
 bool natively_calls_zero(void *drcontext, dr_siginfo_t *signal);
 
-/* ---- ignored.c: ignored signals, as children and executed programs find them -------------------
+/* ---- ignored.c: ignored signals, as children and executed programs find them; without the lock --
  */
 void ignored_init(void);
-void ignored_set(void *drcontext, int number, const void *action); /* may be NULL */
+void ignored_set(void *drcontext, int number, const void *action, size_t size); /* or NULL */
 void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
@@ -239,7 +240,7 @@ void start_up_thread_ends(void *drcontext);
 /* Corrects a state in a block behind a system call. */
 void start_up_restores(void *drcontext, dr_restore_state_info_t *state);
 void start_up_forked(void *drcontext);
-void start_up_before_call(int number, long first);
+void start_up_before_call(void *drcontext, int number, long first);
 void start_up_instrument(void *drcontext, app_pc start, instrlist_t *code, bool for_trace);
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context);
 void start_up_unloaded(app_pc start, app_pc end); /* with the lock */

@@ -49,9 +49,10 @@ static void module_unloaded(void *drcontext, const module_data_t *module) {
 static bool wanted(void *drcontext, int number) {
   (void)drcontext;
   return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork || number == SYS_fork ||
-         number == SYS_execve || number == SYS_kill || number == SYS_tgkill ||
-         number == SYS_close_range || number == SYS_prctl || number == SYS_rt_sigaction ||
-         number == SYS_seccomp || number == SYS_arch_prctl || number == SYS_ptrace;
+         number == SYS_execve || number == SYS_execveat || number == SYS_kill ||
+         number == SYS_tgkill || number == SYS_close_range || number == SYS_prctl ||
+         number == SYS_rt_sigaction || number == SYS_seccomp || number == SYS_arch_prctl ||
+         number == SYS_ptrace;
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -174,7 +175,7 @@ static void before_close_range(void *drcontext) {
 }
 
 static bool before_call(void *drcontext, int number) {
-  start_up_before_call(number, (long)dr_syscall_get_param(drcontext, 0));
+  start_up_before_call(drcontext, number, (long)dr_syscall_get_param(drcontext, 0));
   switch (number) {
     case SYS_close_range:
       before_close_range(drcontext);
@@ -185,13 +186,17 @@ static bool before_call(void *drcontext, int number) {
       if (!runs_natively(drcontext)) return true;
       not_executed(drcontext);
       return false;
+    case SYS_execveat:
+      ignored_before_exec(drcontext);
+      return true;
     case SYS_prctl:
       start_up_is_told((uint64_t)dr_syscall_get_param(drcontext, 0),
                        (xpu_start_up *)dr_syscall_get_param(drcontext, 1));
       return true;
     case SYS_rt_sigaction:
       ignored_set(drcontext, (int)dr_syscall_get_param(drcontext, 0),
-                  (const void *)dr_syscall_get_param(drcontext, 1));
+                  (const void *)dr_syscall_get_param(drcontext, 1),
+                  (size_t)dr_syscall_get_param(drcontext, 3));
       if (!thread_is_off(drcontext))
         natively_sets_handler((int)dr_syscall_get_param(drcontext, 0),
                               (const void *)dr_syscall_get_param(drcontext, 1));
@@ -217,6 +222,7 @@ static bool before_call(void *drcontext, int number) {
 static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed();
   if (number == SYS_execve) not_executed(drcontext);
+  if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number != SYS_clone && number != SYS_clone3) return;
   if ((long)dr_syscall_get_result(drcontext) >= 0) return;
   thread_not_created(of_call(drcontext, number).stack);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With --start-up native a process's first thread runs outside DynamoRIO until the first launch
- * (docs/dynamorio.md, "Start-up run natively"). The kernel reports each of its system calls to our
- * handler, which makes the harmless ones. For all others, and for signals and faults, the thread
- * goes on under DynamoRIO, and leaves it again behind its next system call. */
+/* Unless start-up is to count, a process's first thread runs outside DynamoRIO until the first
+ * launch (docs/dynamorio.md, "Start-up run natively"). The kernel reports each of its system calls
+ * to our handler, which makes the harmless ones. For all others, and for signals and faults, the
+ * thread goes on under DynamoRIO, and leaves it again behind its next system call. */
 #define _GNU_SOURCE
 #include <linux/audit.h>
 #include <linux/prctl.h>
@@ -482,8 +482,8 @@ static void end_soon(void) {
 
 /* The thread itself may be under DynamoRIO behind a signal. Secure computing of another thread may
  * be for all threads. */
-void start_up_before_call(int number, long first) {
-  if (!possible || !now->thread || now->over) return;
+void start_up_before_call(void *drcontext, int number, long first) {
+  if (!possible || !now->thread || now->over || thread_is_child(drcontext)) return;
   if (ends_start_up(number, first) && (number == SYS_seccomp || own_thread())) end_soon();
 }
 

@@ -76,9 +76,13 @@ static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->dep
 
 static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
 
+bool thread_is_child(void *drcontext) {
+  const thread *t = current(drcontext);
+  return t && t->child;
+}
+
 uint64_t *thread_ignores(void *drcontext) {
-  thread *t = current(drcontext);
-  return t && t->child ? &t->ignores : &process_ignores;
+  return thread_is_child(drcontext) ? &current(drcontext)->ignores : &process_ignores;
 }
 
 bool thread_is_off(void *drcontext) {
