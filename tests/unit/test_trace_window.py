@@ -191,6 +191,22 @@ def asked_for(path: Path, spec: str) -> str:
     return str(path)
 
 
+def test_start_ups_that_count_and_others_are_selected_from_together(tmp_path: Path) -> None:
+    """Start-up stands for itself."""
+    runs = []
+    for name, settings in (("a", {}), ("b", {"start_up": "counted"}), ("c", {"memory": True})):
+        writer = create_run(tmp_path / name, argv=["./app"], extra={"settings": settings})
+        vectors = traces.cpu(6)
+        traces.add_execution(
+            writer, "profile", "profile", traces.events(5), vectors, status="complete"
+        )
+        writer.finish("complete", "")
+        runs.append(str(tmp_path / name))
+    assert select_subject(open_runs(runs[:2], LocalExecutor()), Request()).slices == 12
+    with pytest.raises(InputError, match="profile them alike"):
+        select_subject(open_runs(runs, LocalExecutor()), Request())
+
+
 def test_runs_of_one_window_are_selected_from_together(tmp_path: Path) -> None:
     """GIVEN runs with one window THEN the selection is about it; runs with another window or none
     are refused."""
