@@ -87,6 +87,7 @@ CASES = [
     Case("all descriptors closed", ("close-all", "own")),
     Case("all descriptors replaced", ("replace-all", "own")),
     Case("open descriptors", ("open-descriptors",)),
+    Case("a child that closes its output", ("closes-output",)),
     Case("few descriptors", ("threads",), limit("-n 64")),
     Case("no descriptor left", ("no-descriptor",), limit("-n 64"), but=("valgrind", *DYNAMORIO)),
     Case("no output", ("arguments", "x"), ("sh", "-c", 'exec "$@" >&- 2>&-', "sh")),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -269,6 +270,25 @@ static void show_child(void) {
   printf("%d %d\n", waited == child, status);
 }
 
+/* Its reader goes on, as of a daemon's. */
+static int close_output(void) {
+  int ends[2];
+  if (pipe(ends)) return 1;
+  const pid_t child = fork();
+  if (!child) {
+    dup2(ends[1], 1);
+    close(ends[0]);
+    close(ends[1]);
+    close(1);
+    pause();
+  }
+  close(ends[1]);
+  struct pollfd reader = {ends[0], POLLIN, 0};
+  puts(poll(&reader, 1, 5000) == 1 ? "closed" : "open");
+  kill(child, SIGKILL);
+  return wait_for(child);
+}
+
 static void do_nothing(int number) { (void)number; }
 
 static int show_children(void) {
@@ -381,6 +401,7 @@ static const struct {
     {"environment", environment},
     {"dispositions", dispositions},
     {"children", show_children},
+    {"closes-output", close_output},
     {"arguments", show_arguments},
     {"copy", copy_input},
     {"groups", groups},

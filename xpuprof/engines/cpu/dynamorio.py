@@ -46,6 +46,8 @@ _CODE_CACHE = (
     *("-no_vm_base_near_app", "-vm_base", "0x7ffff4c00000", "-vm_max_offset", "0x1"),
     *("-vm_size", "48M", "-vmheap_size", "512M"),
 )
+# A reader waits for the end of what a program has closed, and a copy would keep it open.
+_NO_COPIES = tuple(f"-no_dup_{stream}_on_close" for stream in ("stdin", "stdout", "stderr"))
 _STACK_ROOM = 128 << 20  # what Linux leaves for the stack above all mappings
 
 
@@ -96,7 +98,7 @@ class DynamoRio(CpuEngine):
         (folder / OPTIONS_FILE).write_bytes(os.fsencode(text))  # paths need not be UTF-8
         program = _interpreted(startable(argv))
         prefix = repeatable_addresses()
-        command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet"]
+        command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet", *_NO_COPIES]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
         command += ["-no_emulate_brk"] if has_room_for_heap(prefix) else []
         cold = options.cold_runtime or has_interpreter(program)
