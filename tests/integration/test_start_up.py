@@ -37,6 +37,12 @@ def started_natively(argv: list[object], folder: Path) -> subprocess.CompletedPr
     return run(line, environment=dict(os.environ) | more)
 
 
+def require_as_natively(argv: list[object], folder: Path) -> None:
+    """Output and exit code or signal are the native run's."""
+    expected, done = run(argv), started_natively(argv, folder)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+
+
 @pytest.mark.parametrize(
     "case",
     ["terminated", "killed_by_segv", "segv_handled", "interrupted", "faults", "aborts", "alarms",
@@ -44,10 +50,7 @@ def started_natively(argv: list[object], folder: Path) -> subprocess.CompletedPr
      "reports_signal", "killed_by_reports_signal", "forbids_calls"],
 )  # fmt: skip
 def test_as_natively(tmp_path: Path, case: str) -> None:
-    """Output and exit code or signal are the native run's."""
-    argv: list[object] = [sys.executable, OPENCL_PROGRAMS / "start_up.py", case]
-    expected, done = run(argv), started_natively(argv, tmp_path / "p")
-    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+    require_as_natively([sys.executable, OPENCL_PROGRAMS / "start_up.py", case], tmp_path / "p")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +59,7 @@ def test_as_natively(tmp_path: Path, case: str) -> None:
      "traced", "traced_after_fault", "filtered_elsewhere", "loads_gs"],
 )  # fmt: skip
 def test_programs_in_c_as_natively(tmp_path: Path, case: str) -> None:
-    argv: list[object] = [build("cpu_start_up"), case]
-    expected, done = run(argv), started_natively(argv, tmp_path / "p")
-    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+    require_as_natively([build("cpu_start_up"), case], tmp_path / "p")
 
 
 def test_wide_registers_are_kept(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Filters:
         }
         return {name: value for name, value in values.items() if value}
 
-    def cpu_options(self, *, native_start_up: bool) -> CpuOptions:
+    def cpu_options(self) -> CpuOptions:
         """Options of the CPU engine."""
         return CpuOptions(
             self.include_images,
@@ -89,7 +89,6 @@ class Filters:
             self.memory,
             window=self.window,
             processes=self.processes,
-            native_start_up=native_start_up,
         )
 
     def gpu_options(self) -> GpuOptions:
@@ -175,7 +174,8 @@ _FIELDS = {
     "start_up": ("--start-up native", "start-up is {}"),
     "memory": ("--memory", "stack distances of data accesses are recorded"),
 }
-"""The option of each filter, and its text for people."""
+"""The option of each filter, and its text for people. An option with a value of its own is what an
+engine must honour; it can leave the other values alone."""
 
 _OF_GPU_ENGINE = ("kernels", "window", "after_window", "processes")
 _OF_CPU_ENGINE = tuple(name for name in _FIELDS if name not in ("kernels", "after_window"))
@@ -191,11 +191,8 @@ def wanted_of_cpu_engine(filters: Filters) -> list[str]:
 
 def _in_effect(filters: Filters, names: tuple[str, ...]) -> list[str]:
     record = filters.record()
-    if filters.after_window == "continue":
-        record.pop("after_window", None)
-    if filters.start_up == "counted":
-        record.pop("start_up")
-    return [_FIELDS[name][0] for name in names if name in record]
+    options = ((name, _FIELDS[name][0]) for name in names if name in record)
+    return [o for name, o in options if name not in _CHOICES or o.split()[1] == record[name]]
 
 
 def check_engines(cpu: CpuEngine | None, gpu: GpuEngine | None, filters: Filters) -> None:

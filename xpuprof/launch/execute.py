@@ -212,9 +212,12 @@ def _under_engines(
     if cpu:
         cold = program.gpu is not None and not program.gpu.runtime_is_native()
         typed = program.name or argv[0]
-        native = starts_natively(cpu, program.gpu, execution.filters)
-        options = execution.filters.cpu_options(native_start_up=native)
-        options = replace(options, program_name=typed, cold_runtime=cold)
+        options = replace(
+            execution.filters.cpu_options(),
+            program_name=typed,
+            native_start_up=starts_natively(cpu, program.gpu, execution.filters),
+            cold_runtime=cold,
+        )
         argv, more = cpu.wrap(argv, tool.cpu_options(options) if tool else options, folder)
         environment = environment | more | {_ENV_TRANSLATED: cpu.name}
     if tool:

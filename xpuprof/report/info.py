@@ -167,7 +167,7 @@ def _more(rest: int) -> list[str]:
 
 def _engines(job: Job) -> Rows:
     sums, record = job.sums, job.execution.record
-    native = any(process.meta.get("cpu_start_up") == "native" for process in job.processes)
+    native = any(process.meta.native_start_up for process in job.processes)
     cpu = (
         f"{record.cpu_engine}: {number_of(sums.cpu_instructions, 'instruction')} in "
         f"{number_of(sums.threads, 'thread')}, {number_of(sums.cpu_blocks, 'block')}"

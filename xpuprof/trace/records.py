@@ -137,6 +137,11 @@ class ProcessMeta(Mapping[str, str]):
     age_ns: int = 0
     """Age of the process at `tsc_load`."""
 
+    @property
+    def native_start_up(self) -> bool:
+        """Whether start-up ran natively, outside the CPU engine, and did not count."""
+        return self.texts.get("cpu_start_up") == "native"
+
     def __getitem__(self, key: str) -> str:
         return self.texts[key]
 

@@ -178,7 +178,7 @@ def _counts_json(job: Job) -> dict[str, object]:
             "engine": record.cpu_engine,
             "version": meta.get("cpu_engine_version", ""),
             "hidden_isa": meta.get("cpu_hidden_isa", ""),
-            "native_start_up": meta.get("cpu_start_up") == "native",
+            "native_start_up": meta.native_start_up,
             "instructions": sums.cpu_instructions,
             "threads": sums.threads,
             "images": sums.images,

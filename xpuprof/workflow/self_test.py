@@ -115,7 +115,7 @@ def miscount(folder: Path) -> str:
             if count * CALLS[kernel] not in own:
                 return f"no block of {kernel} ran {count * CALLS[kernel]:,} times"
     # The call that ends a native start-up begins in it.
-    counted = sum(CALLS.values()) - (process.meta.get("cpu_start_up") == "native")
+    counted = sum(CALLS.values()) - process.meta.native_start_up
     if process.cpu is not None and counted not in _cpu_executions(
         process.cpu, process.images["path"].str.endswith(PROGRAM).to_numpy()
     ):

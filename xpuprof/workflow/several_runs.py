@@ -253,8 +253,9 @@ def _require_alike(paths: Sequence[str], found: Sequence[_DescribedRun]) -> None
     def settings(run: _DescribedRun) -> dict[str, object]:
         return {name: v for name, v in run.identity.settings.items() if name != "start_up"}
 
+    first = settings(found[0])
     for path, run in zip(paths, found, strict=True):
-        if settings(run) != settings(found[0]):
+        if settings(run) != first:
             raise InputError(
                 f"{paths[0]} and {path} were profiled with different filters or windows "
                 "(xpuprof info shows them); profile them alike"

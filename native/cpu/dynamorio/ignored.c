@@ -31,7 +31,9 @@ static void have_ignored(int i) {
 static void have_handled(int i) {
   xpu_signal_action action = {0};
   signal_action(i, NULL, &action);
-  if (action.handler == IGNORED && handled[i].handler) signal_action(i, &handled[i], NULL);
+  if (action.handler != IGNORED || !handled[i].handler) return;
+  signal_action(i, &handled[i], NULL);
+  signals_changed();
 }
 
 /* DynamoRIO has set its handlers for faults only. */
@@ -62,7 +64,6 @@ void ignored_set(void *drcontext, int number, const void *set, size_t size) {
     have_handled(i);
   }
   unlock();
-  signals_changed();
 }
 
 void ignored_before_child(void *drcontext) {
@@ -83,5 +84,4 @@ void ignored_after_failed_exec(void *drcontext) {
   for (int i = 0; i < XPU_SIGNALS; i++)
     if (i != CHILD && (*thread_ignores(drcontext) & bit(i))) have_handled(i);
   unlock();
-  signals_changed();
 }

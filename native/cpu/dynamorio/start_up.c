@@ -39,6 +39,7 @@ typedef struct start_up {
 static start_up *now;
 
 enum { CALL_BACK = 63 }; /* a signal to the thread when another one launches first */
+enum { CALL_LENGTH = 2 };
 enum { DISPATCH = 59, OFF = 0, ON = 1 }; /* prctl's, for reports of calls */
 
 static bool possible, begun;
@@ -221,10 +222,9 @@ static void send_again(void) {
 
 /* Of a block that begins at the call, the number is not known. */
 static void note_call_made(const greg_t *registers) {
-  enum { LENGTH = 2 };
   if (number_returns((long)registers[REG_RAX])) return;
   lock();
-  note((app_pc)registers[REG_RIP] + LENGTH, false);
+  note((app_pc)registers[REG_RIP] + CALL_LENGTH, false);
   unlock();
 }
 
@@ -274,7 +274,7 @@ static void insert_way_out(void *drcontext, app_pc start, instrlist_t *code) {
  */
 
 static bool follows_call(app_pc at) {
-  uint8_t bytes[2];
+  uint8_t bytes[CALL_LENGTH];
   return dr_safe_read(at - sizeof bytes, sizeof bytes, bytes, NULL) && bytes[0] == 0x0f &&
          bytes[1] == 0x05;
 }
@@ -358,7 +358,6 @@ static void leave(greg_t *registers, bool interrupted) {
 
 /* The thread stands behind the call's instruction. */
 static void handle_call(const siginfo_t *info, greg_t *registers) {
-  enum { LENGTH = 2 };
   const bool is_64 = info->si_arch == AUDIT_ARCH_X86_64;
   if (is_64 && ends_start_up((long)registers[REG_RAX], (long)registers[REG_RDI])) now->over = true;
   if (is_64 && !now->over && is_harmless(registers)) {
@@ -366,7 +365,7 @@ static void handle_call(const siginfo_t *info, greg_t *registers) {
     return;
   }
   signal_keep_registers(now->registers, registers, info);
-  now->registers[REG_RIP] -= LENGTH;
+  now->registers[REG_RIP] -= CALL_LENGTH;
   leave(registers, true);
   now->at_call = true;
 }

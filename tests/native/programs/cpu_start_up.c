@@ -184,7 +184,6 @@ static void loads_gs(void) {
   unsigned short gs;
   __asm__ volatile("mov %%gs, %0; mov %0, %%gs" : "=r"(gs));
   printf("%d\n", gs);
-  fflush(stdout);
 }
 
 int main(int argc, char **argv) {

@@ -112,7 +112,7 @@ def _cpu(process: Process) -> CpuVectors:
             f"the run covers only the window {process.window.spec}, so execution before it "
             "was not counted; export from a profile of the whole program"
         )
-    if process.meta.get("cpu_start_up") == "native":
+    if process.meta.native_start_up:
         raise InputError(
             "start-up ran natively and was not counted, so nothing can be numbered from the "
             "program's start; export from a profile with --start-up counted"
