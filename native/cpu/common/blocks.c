@@ -25,7 +25,7 @@ static bool same(const block *a, const block *b) {
 
 static void make_room(void) {
   if (n_blocks < blocks_room) return;
-  blocks = grown(blocks, &blocks_room, n_blocks + 1, sizeof *blocks);
+  blocks = enlarged(blocks, &blocks_room, n_blocks + 1, sizeof *blocks);
   if (table) engine_free(table, table_room * sizeof *table);
   table_room = 0;
   table = grown(NULL, &table_room, 2 * blocks_room, sizeof *table);

@@ -13,8 +13,9 @@
 #include "writer.h"
 
 /* ---- text.c: what a C library would give ----------------------------------------------------- */
-void *grown(void *array, size_t *room, size_t need,
-            size_t item); /* never freed; followed by zeros */
+/* `array` with room for `need` items; never freed. */
+void *enlarged(void *array, size_t *room, size_t need, size_t item);
+void *grown(void *array, size_t *room, size_t need, size_t item); /* followed by zeros */
 size_t text_length(const char *text);
 bool text_equal(const char *a, const char *b);
 bool text_starts(const char *text, const char *start);

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
 
-void *grown(void *array, size_t *room, size_t need, size_t item) {
+void *enlarged(void *array, size_t *room, size_t need, size_t item) {
   if (need <= *room) return array;
   size_t more = *room ? *room : 64;
   while (more < need) more *= 2;
-  char *result = engine_allocate(more * item);
+  void *result = engine_allocate(more * item);
   __builtin_memcpy(result, array, *room * item);
-  __builtin_memset(result + *room * item, 0, (more - *room) * item);
   if (array) engine_free(array, *room * item);
   *room = more;
+  return result;
+}
+
+void *grown(void *array, size_t *room, size_t need, size_t item) {
+  size_t before = *room;
+  char *result = enlarged(array, room, need, item);
+  __builtin_memset(result + before * item, 0, (*room - before) * item);
   return result;
 }
 

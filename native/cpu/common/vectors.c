@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
 
-typedef struct pair {
-  uint32_t block;
-  uint64_t executions;
-} pair;
+/* A record's numbers before its pairs are known after them only: room for these lies in front. */
+enum { HEAD = 4 * XP_VARINT_MAX, PAIR = 2 * XP_VARINT_MAX };
 
-static pair *pairs;
-static size_t n_pairs, pairs_room;
+static xp_body vector;
+static uint64_t n_pairs, instructions, last;
 
-void vector_begin(void) { n_pairs = 0; }
+void vector_begin(void) {
+  vector.size = HEAD;
+  n_pairs = instructions = last = 0;
+}
 
 void vector_add(uint32_t block, uint64_t executions) {
   if (!executions) return;
-  pairs = grown(pairs, &pairs_room, n_pairs + 1, sizeof *pairs);
-  pairs[n_pairs++] = (pair){block, executions};
+  vector.data = enlarged(vector.data, &vector.room, vector.size + PAIR, 1);
+  xp_put_varint(&vector, block - last);
+  xp_put_varint(&vector, executions);
+  last = block;
+  n_pairs++;
+  instructions += executions * block_instructions(block);
 }
 
 void vector_put(uint32_t thread, uint64_t slice) {
-  uint64_t instructions = 0, last = 0;
   if (!n_pairs) return;
-  for (size_t i = 0; i < n_pairs; i++)
-    instructions += pairs[i].executions * block_instructions(pairs[i].block);
-  xp_body record = stream_body((4 + 2 * n_pairs) * XP_VARINT_MAX);
-  xp_put_varint(&record, slice);
-  xp_put_varint(&record, thread);
-  xp_put_varint(&record, n_pairs);
-  xp_put_varint(&record, instructions);
-  for (size_t i = 0; i < n_pairs; i++) {
-    xp_put_varint(&record, pairs[i].block - last);
-    xp_put_varint(&record, pairs[i].executions);
-    last = pairs[i].block;
-  }
+  uint8_t bytes[HEAD];
+  xp_body head;
+  xp_body_init(&head, bytes, sizeof bytes);
+  xp_put_varint(&head, slice);
+  xp_put_varint(&head, thread);
+  xp_put_varint(&head, n_pairs);
+  xp_put_varint(&head, instructions);
+  uint8_t *start = vector.data + HEAD - head.size;
+  __builtin_memcpy(start, bytes, head.size);
+  xp_body record;
+  xp_body_init(&record, start, vector.size - HEAD + head.size);
+  record.size = record.room;
   stream_put(XP_CPU_BBV, &record, slice);
   slice_add(instructions);
 }

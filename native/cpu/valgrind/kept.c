@@ -24,11 +24,11 @@ static union {
   UChar bytes[MAX_RECORD];
 } copy;
 
-/* A record is used once, so that what has been read need not stay in memory. */
-static void release(kept *k, SizeT taken) {
-  enum { DONT_NEED = 4, ENOUGH = 1 << 20 };
-  k->taken += taken;
-  if (k->taken < ENOUGH) return;
+/* A record is used once, so that what has been read need not stay in memory. The kernel maps 64 KiB
+ * around each page that is touched. */
+static void release(kept *k) {
+  enum { DONT_NEED = 4, ENOUGH = 64 };
+  if (++k->taken < ENOUGH) return;
   k->taken = 0;
   xp_system_call(__NR_madvise, (Word)k->file, (Word)k->file_size, DONT_NEED, 0);
 }
@@ -39,7 +39,7 @@ static Bool take(kept *k, const record *r) {
   SizeT size = record_size(r), rest = (SizeT)(k->shelf.heap + k->shelf.size - (const UChar *)r);
   if (size < sizeof *r || size > sizeof copy || size > rest) return False;
   VG_(memcpy)(&copy, r, size);
-  release(k, size);
+  release(k);
   return record_is_whole(&copy.record, size);
 }
 

@@ -21,7 +21,7 @@ typedef struct kept_head {
 typedef struct kept {
   UChar *file; /* NULL: none */
   SizeT file_size;
-  SizeT taken; /* bytes of records, since pages were released */
+  UInt taken; /* records, since pages were released */
   shelf shelf;
 } kept;
 

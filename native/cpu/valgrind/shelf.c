@@ -101,7 +101,7 @@ void shelf_enter(shelf *s, const record *r, SizeT at) {
 record *shelf_add(shelf *s, const record *r) {
   SizeT at = s->size, size = whole_size(r);
   slot *replaced = s->table_room ? slot_for(s, r->address) : NULL;
-  s->heap = grown(s->heap, &s->heap_room, at + size, 1);
+  s->heap = enlarged(s->heap, &s->heap_room, at + size, 1);
   record *copy = (record *)(s->heap + at);
   VG_(memset)(copy, 0, size);
   *copy = *r;
