@@ -88,7 +88,7 @@ def _cpu(kinds: list[int], rng: np.random.Generator) -> CpuVectors:
     slice_, thread, block, count = (np.array(column) for column in zip(*rows, strict=True))
     starts = np.searchsorted(slice_, np.arange(len(kinds) + 2))
     return CpuVectors(
-        slice_.astype(np.uint32), thread.astype(np.uint32), block.astype(np.uint32),
+        thread.astype(np.uint32), block.astype(np.uint32),
         count.astype(np.uint64), starts.astype(np.uint64),
         Blocks(rng.integers(1, 2**63, blocks, dtype=np.uint64), np.full(blocks, 5, np.uint32)),
     )  # fmt: skip

@@ -102,7 +102,6 @@ def vectors(
     columns = np.array(rows).T
     starts = np.searchsorted(columns[0], np.arange(len(trace) + 1))
     return CpuVectors(
-        columns[0].astype(np.uint32),
         columns[1].astype(np.uint32),
         columns[2].astype(np.uint32),
         columns[3].astype(np.uint64),

@@ -26,10 +26,9 @@ def cpu_vectors(rows: Any, identity: Any, instructions: Any) -> Any:
     flat = [entry for row in rows for entry in row]
     thread, block, count = (np.array([e[i] for e in flat]) for i in range(3))
     start = np.cumsum([0] + [len(row) for row in rows])
-    slices = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     blocks = Blocks(np.array(identity, U64), np.array(instructions, U32))
     return CpuVectors(
-        slices.astype(U32), thread.astype(U32), block.astype(U32), count.astype(U64),
+        thread.astype(U32), block.astype(U32), count.astype(U64),
         start.astype(U64), blocks,
     )  # fmt: skip
 

@@ -71,7 +71,7 @@ class Generated:
             u64
         )
         cpu = CpuVectors(
-            np.repeat(np.arange(n, dtype=u32), 20), np.zeros(20 * n, u32),
+            np.zeros(20 * n, u32),
             sets[phase].ravel().astype(u32), values.ravel(),
             np.arange(0, 20 * n + 1, 20).astype(u64), Blocks(identity, np.full(10_000, 5, u32)),
         )  # fmt: skip

@@ -118,8 +118,9 @@ class SliceProfile:
     `slices`: columns as `trace.tables.Process.slices` (kernel and call at least; kernel may be
     categorical, as 50 million rows require). `times`: float64[slices], seconds, both the selection
     criterion and the cost of measuring a slice. `metrics`: further float64[slices] by name, each in
-    its own unit. `gpu_vectors`, `cpu_vectors`: return a sparse slices x blocks matrix of
-    instruction-weighted block counts, or None; `class_vectors`: see `recorded.class_matrix`.
+    its own unit, perhaps made on first use. `gpu_vectors`, `cpu_vectors`: return a sparse slices x
+    blocks matrix of instruction-weighted block counts, or None; `class_vectors`: see
+    `recorded.class_matrix`.
     """
 
     slices: pd.DataFrame
@@ -151,11 +152,6 @@ class SliceProfile:
                 raise InputError(
                     f"{self.name}: every slice has {self.time_name} zero, so there is nothing to "
                     "estimate; import a profile with a finer clock"
-                )
-        for metric, values in self.metrics.items():
-            if len(values) != count:
-                raise InputError(
-                    f"{self.name}: {metric} has {len(values)} values for {count} slices"
                 )
 
     def __len__(self) -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -46,16 +47,10 @@ def from_processes(
     instructions: a load that 32 work-items of a warp execute counts once.
     """
     known = None if times is None else SliceTimes.of(times)
-    own = [_metrics(process) for process in processes]
-    common = set.intersection(*map(set, own))
     return SliceProfile(
         slices=slices,
         times=known.typical if known else None,
-        metrics={
-            metric: np.concatenate([metrics[metric] for metrics in own])
-            for metric in own[0]
-            if metric in common
-        },
+        metrics=_Metrics(processes),
         gpu_vectors=lambda: _stacked(
             [_gpu_matrix(p) for p in processes],
             [p.gpu.blocks.identity if p.gpu else None for p in processes],
@@ -73,6 +68,33 @@ def from_processes(
         name=name,
         startup=True,
     )
+
+
+class _Metrics(Mapping[str, F64]):
+    """Metrics that all of the processes have, concatenated; made on first use, since the default
+    method does without."""
+
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self._processes = processes
+
+    @cached_property
+    def _known(self) -> dict[str, F64]:
+        own = [_metrics(process) for process in self._processes]
+        common = set.intersection(*map(set, own))
+        return {
+            metric: np.concatenate([metrics[metric] for metrics in own])
+            for metric in own[0]
+            if metric in common
+        }
+
+    def __getitem__(self, metric: str) -> F64:
+        return self._known[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def _metrics(process: Process) -> dict[str, F64]:

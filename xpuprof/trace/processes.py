@@ -20,8 +20,8 @@ import numpy as np
 from xpuprof.arrays import F64
 from xpuprof.errors import TraceError
 from xpuprof.trace.coordinates import JobLayout
-from xpuprof.trace.kinds import Key
-from xpuprof.trace.sequence import launch_sequence
+from xpuprof.trace.kinds import Key, LaunchSequence
+from xpuprof.trace.sequence import joined_sequences, launch_sequence
 from xpuprof.trace.slice_times import main_process, slice_times
 from xpuprof.trace.sums import Sums, total
 from xpuprof.trace.tables import Execution, Process
@@ -69,12 +69,23 @@ class Job:
         return self.several or bool(self.execution.record.filters.get("processes"))
 
     @cached_property
+    def _sequences(self) -> list[LaunchSequence]:
+        """What each process launched."""
+        return [launch_sequence(process.slices) for process in self.processes]
+
+    @property
+    def sequence(self) -> LaunchSequence:
+        """What the processes launched, one after the other."""
+        own = self._sequences
+        return own[0] if len(own) == 1 else joined_sequences(own)
+
+    @cached_property
     def keys(self) -> tuple[Key, ...]:
         """One key per process."""
         labels = labels_of([process.rank for process in self.processes])
         return tuple(
-            Key(label, p.rank, launch_sequence(p.slices).digest, p.sums.slices)
-            for label, p in zip(labels, self.processes, strict=True)
+            Key(label, p.rank, own.digest, p.sums.slices)
+            for label, p, own in zip(labels, self.processes, self._sequences, strict=True)
         )
 
     def launched_like(self, other: Job) -> bool:

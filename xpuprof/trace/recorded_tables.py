@@ -108,24 +108,22 @@ def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
     )
     key = (bbvs["slice"] << np.uint64(32)) | bbvs["thread"]
     if np.any(key[1:] < key[:-1]):
-        order = np.argsort(key, kind="stable")
-        bbvs = bbvs[order]
-        starts = np.repeat(
-            bbvs["first_pair"] - _starts(bbvs["n_pairs"])[:-1], bbvs["n_pairs"].astype(np.int64)
-        )
-        at = np.arange(len(block), dtype=np.uint64) + starts
+        bbvs = bbvs[np.argsort(key, kind="stable")]
+        # Wraps round where vectors move down; their sums do not.
+        number = np.uint32 if len(block) < 1 << 32 else np.uint64
+        moved = (bbvs["first_pair"] - _starts(bbvs["n_pairs"])[:-1]).astype(number)
+        at = np.repeat(moved, bbvs["n_pairs"].astype(np.int64))
+        at += np.arange(len(block), dtype=number)
         block, count = block[at], count[at]
     whole = int(np.searchsorted(bbvs["slice"], finished))
     pairs = bbvs["n_pairs"][:whole].astype(np.int64)
     total = int(pairs.sum())
-    pair_start = _starts(pairs)
-    first = np.searchsorted(bbvs["slice"][:whole], np.arange(finished + 1, dtype=np.uint64))
+    of_slices = np.bincount(bbvs["slice"][:whole].astype(np.int64), pairs, finished)
     return CpuVectors(
-        slice=np.repeat(bbvs["slice"][:whole].astype(np.uint32), pairs),
         thread=np.repeat(bbvs["thread"][:whole].astype(np.uint32), pairs),
         block=block[:total],
         count=count[:total],
-        slice_start=pair_start[first],
+        slice_start=_starts(of_slices),
         blocks=blocks,
         block_image=np.ascontiguousarray(cpu["cpu_blocks"]["image"]),
         block_offset=np.ascontiguousarray(cpu["cpu_blocks"]["offset"]),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import U32, U64
+from xpuprof.arrays import I64, U32, U64
 from xpuprof.trace.coordinates import ProcessRows
 from xpuprof.trace.records import ExecutionRecord, ProcessMeta
 from xpuprof.trace.sums import Sums
@@ -37,7 +37,6 @@ class CpuVectors:
     `slice_start` has slices + 1 entries: rows of slice s are slice_start[s]:slice_start[s+1].
     """
 
-    slice: U32
     thread: U32
     block: U32
     count: U64
@@ -47,6 +46,12 @@ class CpuVectors:
     """Row of each block's image in `Process.images`; None if only identities are known."""
     block_offset: U64 | None = None
     """Offset of each block from the lowest address of its image."""
+
+    @property
+    def slice(self) -> U32:
+        """Each row's slice, made anew: rows are many, and few ask for it."""
+        sizes: I64 = np.diff(self.slice_start).astype(np.int64)
+        return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,6 @@ def _cpu(cpu: CpuVectors, rows: ProcessRows) -> CpuVectors:
     keep, counts = np.repeat(wanted, sizes), sizes[rows]
     return replace(
         cpu,
-        slice=np.repeat(np.arange(len(rows), dtype=np.uint32), counts),
         thread=cpu.thread[keep],
         block=cpu.block[keep],
         count=cpu.count[keep],

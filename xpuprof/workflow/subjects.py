@@ -230,7 +230,7 @@ def identity_of(job: Job, run: Run) -> Identity:
         window = SelectedWindow(asked.spec, None if job.several else Stretches.of(asked.rows))
     return Identity(
         program_of(job.slices, images, run.manifest),
-        launch_sequence(job.slices),
+        job.sequence,
         job.keys if job.several else (),
         window=window,
         settings=run.manifest.get("settings", {}),
