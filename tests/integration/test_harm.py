@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -201,17 +200,6 @@ def test_json_is_an_object_whatever_happens(recorded: Path, tmp_path: Path, comm
     done = xpuprof(command, "--json", *options, "-o", tmp_path / "run", "--", "true")
     assert done.returncode == 2 and last_json(done)["exit_code"] == 2
     assert "exists; name another path" in last_json(done)["error"]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder]).returncode != 0:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    run(["umount", "-l", folder])
 
 
 def fill(folder: Path) -> None:

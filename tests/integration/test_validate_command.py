@@ -14,6 +14,7 @@ import pytest
 from tests.support.compile import opencl_program
 from tests.support.probes import require_opencl
 from tests.support.run import last_json, xpuprof
+from xpuprof.trace.losses import DISK_FULL
 
 pytestmark = pytest.mark.opencl
 
@@ -113,6 +114,15 @@ def test_allow_missing_states_the_covered_share(folder: Path) -> None:
     assert 0.0 < answer["covered"] < 1.0
     assert answer["slices"] == 2
     assert "launch sequence differs" in answer["differences"][0]
+
+
+def test_a_recording_that_was_lost_is_no_validation(folder: Path, small_disk: Path) -> None:
+    """GIVEN a disk without room for the trace THEN the program succeeds, and the reason and the
+    exit code say that there is no result."""
+    done = xpuprof("validate", "run/selection.json", "--json", "-o", small_disk / "V", "--",
+                   "./app", "4000", cwd=folder)  # fmt: skip
+    assert done.returncode == 3 and last_json(done)["exit_code"] == 0
+    assert DISK_FULL in last_json(done)["reason"]
 
 
 def test_the_next_step_leaves_out_what_this_one_did(folder: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support import traces
+from xpuprof.trace.device_times import device_times
 from xpuprof.trace.processes import job_of
 from xpuprof.trace.run import Run
 from xpuprof.trace.run_writer import create_run
@@ -130,6 +131,39 @@ def test_a_first_run_with_another_order_does_not_count(
     ready = cast(Any, SimpleNamespace(writer=writer))
     assert _first_counts(ready) is counts
     assert written == ["first"] * counts
+
+
+def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    """GIVEN a timer run that a signal ended before its first launch THEN that is why it is left
+    out."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "profile", "profile", events(launches("ab")), None)
+    stopped = {"status": "partial", "reason": "the program was ended by SIGINT"}
+    traces.add_execution(writer, "time", "time", events([])[:-1], None, **stopped)
+    writer.finish("partial", "")
+    run = Run.open(tmp_path / "run")
+    assert run.profile is not None
+    (found,) = native_times(job_of(run.profile), run.times)
+    assert found.left_out == "time is left out: the program was ended by SIGINT"
+
+
+def on_device(ticks: Sequence[int]) -> list[traces.Record]:
+    """Launches of kernel `a` that take these ticks on the device."""
+    at = traces.START
+    return [
+        *events(launches("a" * len(ticks)))[:-1],
+        *(traces.complete(n, at, at, at + own) for n, own in enumerate(ticks)),
+        traces.end(len(ticks), len(ticks)),
+    ]
+
+
+def test_device_times_are_medians_as_slice_times_are(tmp_path: Path) -> None:
+    """GIVEN three timer runs, the first one slow THEN the kernel's device time is the median."""
+    own = {f"time{i}": on_device(ticks) for i, ticks in enumerate([[900, 90], [70, 40], [60, 30]])}
+    run = recorded(tmp_path / "run", first=on_device([5, 5]), **own)
+    found = device_times(run.executions)
+    assert found is not None and found.native
+    assert found.seconds["a"] * run.tsc_hz == pytest.approx(110)
 
 
 def by_threads(threads: Sequence[int]) -> list[Launch]:

@@ -28,7 +28,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
 
     The program keeps its output, exit code and signals. Engine valgrind has no AVX2, FMA and
     AVX-512, so libraries take different code paths, and the last digits of floating-point results
-    computed on the CPU may differ from a native run's.
+    computed on the CPU may differ from a native run's. The exit code is the program's, also where
+    the recording is partial; 3 if that is 0 but nothing that was chosen was recorded.
 
     \b
     xpuprof profile -o RUN -- ./app args

@@ -51,7 +51,7 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
     from xpuprof.workflow.next_step import command as line
-    from xpuprof.workflow.next_step import of_program
+    from xpuprof.workflow.next_step import of_program, of_run
     from xpuprof.workflow.repeats import limits
     from xpuprof.workflow.run import run
 
@@ -66,6 +66,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
         if as_json:
             options.print_json(report.unfinished_json(done))
         options.note(f"no result in {folder}: {done.unfinished}", quiet=False)
+        if not done.last.undisturbed and done.run.profile:  # what was recorded may do
+            options.next_step(of_run(done.run), quiet or as_json)
         return end_after(done.ending, done.last, has_result=False) or NO_RESULT
     if as_json:
         options.print_json(report.as_json(result))

@@ -51,7 +51,8 @@ def command(argv: tuple[str, ...], as_json: bool, quiet: bool, **how: Any) -> in
 
     Time stamps at the program's start, the end of every kernel, and the program's end make the
     slice times add up to the whole run. You see the output of the first run; the others write to
-    files in the run directory.
+    files in the run directory. The exit code is the program's, also where the recording is partial;
+    3 if that is 0 but no slice was timed, or if a kernel or region that was named never occurs.
 
     \b
     xpuprof time --repeat 5 -o TIMES -- ./app args         then: xpuprof select RUN --times TIMES

@@ -12,9 +12,8 @@ import click
 
 from xpuprof.cli import options, program_options
 from xpuprof.cli.lines import show
-from xpuprof.errors import UsageError
+from xpuprof.errors import NO_RESULT, UsageError
 from xpuprof.launch.ending import end_after
-from xpuprof.signals import signal_name
 
 
 class _Command(click.Command):
@@ -85,8 +84,8 @@ def command(
     xpuprof validate RUN/selection.json -- ./app args
     xpuprof validate app.selection --repeat 5 -o B -- ./app args
 
-    Without -o the timer runs are not kept. The exit code is the program's, or 3 if a region is
-    missing.
+    Without -o the timer runs are not kept. The exit code is the program's; 3 if a region is
+    missing, or if that is 0 but there is no result.
     """
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import show_progress
@@ -95,9 +94,7 @@ def command(
 
     show_progress(quiet, repeat)
     done = validate(selection, argv, output=output, repeat=repeat, say=options.notes(quiet), **how)
-    if done.validation is None:
-        stopped = signal_name(done.last.signal or done.last.stop or 0)
-        why = f"no result: the program was ended by {stopped}"
+    why = f"no result: {done.unfinished}"
     if as_json:
         kept = {"run": str(output) if output else None, "exit_code": done.ending.exit_code}
         shown = validation_json(done.validation) if done.validation else {"reason": why}
@@ -109,7 +106,9 @@ def command(
         for sentence in done.doubts:
             options.note(sentence, quiet)
         options.next_step(_next(selection, output, how["allow_missing"]), quiet)
-    return end_after(done.ending, done.last, has_result=done.validation is not None)
+    if done.validation is None:
+        return end_after(done.ending, done.last, has_result=False) or NO_RESULT
+    return end_after(done.ending, done.last)
 
 
 def _next(selection: Path, output: Path | None, allow_missing: bool) -> str:

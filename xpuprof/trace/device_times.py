@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
 import numpy as np
 
 from xpuprof.trace.pieces import pieces
+from xpuprof.trace.side_by_side import side_by_side
 from xpuprof.trace.tables import Execution, Process
 
 
@@ -30,16 +32,27 @@ class DeviceTimes:
 
 
 def device_times(executions: Sequence[Execution]) -> DeviceTimes | None:
-    """Device times of the first timer run, or else of the first execution with stamps; None if no
-    launch was stamped."""
-    for execution in sorted(executions, key=lambda execution: execution.role != "time"):
-        seconds: dict[str, float] = {}
-        for process in execution.processes:
-            for name, ticks in _ticks(process).items():
-                seconds[name] = seconds.get(name, 0.0) + ticks / execution.record.tsc_hz
-        if seconds:
+    """Of each kernel the median over the timer runs, as for slices, or else the times of the first
+    execution with stamps; None if no launch was stamped."""
+    timed = [execution for execution in executions if execution.role == "time"]
+    if stamped := list(filter(None, side_by_side(_seconds, timed))):
+        names = dict.fromkeys(name for seconds in stamped for name in seconds)
+        return DeviceTimes(
+            True, {name: median(seconds.get(name, 0.0) for seconds in stamped) for name in names}
+        )
+    for execution in executions:
+        if execution.role != "time" and (seconds := _seconds(execution)):
             return DeviceTimes(execution.role != "profile", seconds)
     return None
+
+
+def _seconds(execution: Execution) -> dict[str, float]:
+    """Of all processes, by kernel; empty without stamps."""
+    seconds: dict[str, float] = {}
+    for process in execution.processes:
+        for name, ticks in _ticks(process).items():
+            seconds[name] = seconds.get(name, 0.0) + ticks / execution.record.tsc_hz
+    return seconds
 
 
 def _ticks(process: Process) -> dict[str, float]:

@@ -239,9 +239,13 @@ class RunWriter:
             os.fsync(file.fileno())
 
     def _refused(self, error: OSError) -> OutputError:
+        remedy = "make room, or name another output folder"
+        if error.errno == errno.ENOENT:
+            remedy = "leave its folder where it is until the run has ended"
+        elif error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "name another output folder"
         return OutputError(
-            f"the run in {self.path} cannot be recorded further ({error.strerror}); make room, "
-            "or name another output folder"
+            f"the run in {self.path} cannot be recorded ({error.strerror}); {remedy}"
         )
 
 

@@ -66,7 +66,12 @@ def native_times(profiled: Job, natives: Iterable[Execution]) -> Iterator[Native
         try:
             yield NativeTimes(native, *times_on(profiled, native))
         except (TraceError, InputError) as error:
-            yield NativeTimes(native, None, reason=str((*native.losses, error)[0]))
+            yield NativeTimes(native, None, reason=_reason(native, error))
+
+
+def _reason(native: Execution, error: Exception) -> str:
+    """Why it has no times: what cut it short explains what it lacks."""
+    return next(filter(None, [*native.losses, native.record.reason, str(error)]))
 
 
 def times_on(profiled: Job, native: Execution) -> tuple[F64, Mismatch | None]:

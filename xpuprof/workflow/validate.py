@@ -42,6 +42,8 @@ class Validated:
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     """Reasons to doubt the measured time, one sentence each."""
+    unfinished: str = ""
+    """Why there is no validation."""
 
 
 def validate(
@@ -93,7 +95,7 @@ def validate(
         last = timer_runs(ready, ending, ending, timer, repeat)
         run = finish(ready.writer, ready.folder, last.stop)
         if not ending.undisturbed or last.stop is not None:
-            return Validated(ending, last, None, tuple(notes.kept))
+            return Validated(ending, last, None, tuple(notes.kept), unfinished=run.reason)
         timed = from_executions("this run", run.times)
     for sentence in exit_doubts(ending.exit_code):
         notes(sentence)
