@@ -82,6 +82,8 @@ CASES = [
     Case("threads", ("threads",)),
     Case("exit from a thread", ("thread-exit",)),
     Case("fork in a thread", ("thread-forks",)),
+    Case("a first thread that ends before the others", ("first-thread",)),
+    Case("its own file", ("itself",)),
     Case("a pipeline", ("sh", "-c", "seq 100000 | sort -rn | head -2; exit 3")),
     Case("a background job", ("sh", "-c", "(sleep 0.05; echo late) & wait; echo done")),
     Case("all descriptors closed", ("close-all", "own")),
@@ -200,6 +202,10 @@ def test_the_program_behaves_as_it_does_alone(case: Case, matrix: Path, tmp_path
     program = list(case.program)
     if program[0] != "sh":
         program = [str(matrix), *program]
+    compare(case, program, tmp_path)
+
+
+def compare(case: Case, program: list[str], tmp_path: Path) -> None:
     wanted = ["native", *modes(case.but)]
     with ThreadPoolExecutor(2) as pool:
         seen = dict(
@@ -210,6 +216,27 @@ def test_the_program_behaves_as_it_does_alone(case: Case, matrix: Path, tmp_path
             )
         )
     assert seen == dict.fromkeys(wanted, seen["native"])
+
+
+WAITS = (
+    *("once", "queued", "in-vain", "pending", "thread", "later-thread", "child", "suspended"),
+    *("interrupted", "restarted", "set-again", "rest"),
+)
+
+
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("waited") / "waited"
+    source = ROOT / "tests/integration/programs/waited.c"
+    return compile_files([source], program, "-lpthread")
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize("what", WAITS)
+def test_signals_that_the_program_waits_for(what: str, waited: Path, tmp_path: Path) -> None:
+    """GIVEN a program that blocks signals and waits for them, or whose calls they interrupt THEN
+    nothing seen of it differs."""
+    compare(Case(what, ()), [str(waited), what], tmp_path)
 
 
 # ---- signals from outside ------------------------------------------------------------------------

@@ -45,6 +45,8 @@ extern const char etext[] __attribute__((visibility("hidden")));
  */
 void lock(void);
 void unlock(void);
+/* By the kernel's name for a process's executable, /proc/self/exe; without the lock. */
+bool names_own_file(long folder, long path);
 
 void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 
@@ -77,9 +79,10 @@ uint64_t path_instructions(uint32_t path);
  */
 bool threads_init(void);
 /* By its creator: a thread of the program or of the device runtime, or a child that shares memory
- * until it execs. Call the next seven without the lock. */
+ * until it execs. Call the next eight without the lock. */
 void thread_announced(uint64_t stack, bool child, bool runtime);
 void thread_not_created(uint64_t stack);
+void threads_await_births(void); /* before a thread ends */
 void thread_starts(void *drcontext);
 void thread_ends(void *drcontext);
 bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state);
@@ -89,6 +92,12 @@ bool thread_is_off(void *drcontext);
 bool thread_is_child(void *drcontext); /* of its own process, whose memory it shares */
 void thread_nests(uint32_t depth, uint64_t off);
 uint64_t *thread_ignores(void *drcontext); /* by its process, signal n in bit n - 1 */
+typedef struct suspension {
+  bool under_way; /* by ppoll() */
+  reg_t arguments[5];
+} suspension;
+suspension *thread_suspension(void *drcontext); /* NULL: not known */
+uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
@@ -214,6 +223,20 @@ void ignored_set(void *drcontext, int number, const void *action, size_t size); 
 void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
+
+/* ---- waited.c: signals that calls wait for; without the lock ------------------------------------
+ */
+void waited_mask(void *drcontext, int how, const void *set, size_t size);
+void waited_descriptor(const void *set, size_t size);
+bool waited_answers(void *drcontext, const void *set, void *info, size_t size);
+void waited_after_wait(void *drcontext, void *info);
+void waited_suspends(void *drcontext);
+void waited_after_suspension(void *drcontext);
+void waited_after_pending(void *drcontext, void *set, size_t size);
+bool waited_arrives(int number, const siginfo_t *info);
+bool waited_was_answered(void *drcontext, int number);
+void waited_thread_ends(void *drcontext);
+void waited_forked(void);
 
 /* ---- signals.c: a handler in front of DynamoRIO's; without the lock -----------------------------
  */

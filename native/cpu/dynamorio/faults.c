@@ -5,6 +5,7 @@
 
 dr_signal_action_t count_until_fault(void *drcontext, dr_siginfo_t *signal) {
   const dr_fault_fragment_info_t *in = &signal->fault_fragment_info;
+  if (waited_was_answered(drcontext, signal->sig)) return DR_SIGNAL_SUPPRESS;
   if (!signal->raw_mcontext_valid) return DR_SIGNAL_DELIVER;
   if (natively_calls_zero(drcontext, signal)) return DR_SIGNAL_REDIRECT;
   if (!in->is_trace || !in->cache_start_pc) return DR_SIGNAL_DELIVER;

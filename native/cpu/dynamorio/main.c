@@ -46,13 +46,57 @@ static void module_unloaded(void *drcontext, const module_data_t *module) {
 
 /* ---- threads and programs that the program starts -------------------------------------------- */
 
+/* Of calls that it need not see DynamoRIO goes on with each that a signal has interrupted, also
+ * where the program's handler has no SA_RESTART. */
+static bool is_interrupted(int number) {
+  switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_open:
+    case SYS_openat:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_flock:
+    case SYS_fcntl:
+    case SYS_ioctl:
+    case SYS_futex:
+    case SYS_msgsnd:
+    case SYS_msgrcv:
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_splice:
+    case SYS_sendfile:
+    case SYS_getrandom:
+      return true;
+    default:
+      return false;
+  }
+}
+
 static bool wanted(void *drcontext, int number) {
   (void)drcontext;
-  return number == SYS_clone || number == SYS_clone3 || number == SYS_vfork || number == SYS_fork ||
+  return is_interrupted(number) || number == SYS_exit || number == SYS_clone ||
+         number == SYS_clone3 || number == SYS_vfork || number == SYS_fork ||
          number == SYS_execve || number == SYS_execveat || number == SYS_kill ||
          number == SYS_tgkill || number == SYS_close_range || number == SYS_prctl ||
          number == SYS_rt_sigaction || number == SYS_seccomp || number == SYS_arch_prctl ||
-         number == SYS_ptrace;
+         number == SYS_ptrace || number == SYS_rt_sigprocmask || number == SYS_rt_sigtimedwait ||
+         number == SYS_rt_sigpending || number == SYS_rt_sigsuspend || number == SYS_ppoll ||
+         number == SYS_signalfd || number == SYS_signalfd4 || number == SYS_setitimer ||
+         number == SYS_getitimer || number == SYS_alarm;
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -117,6 +161,39 @@ static bool runs_natively(void *drcontext) {
   return true;
 }
 
+static struct stat tool; /* DynamoRIO's file, which is the process's executable for the kernel */
+
+static bool find(long folder, long path, long flags, struct stat *file) {
+  return xp_system_call(SYS_newfstatat, folder, path, (long)file, flags) == 0;
+}
+
+bool names_own_file(long folder, long path) {
+  enum { NOT_THROUGH_LINK = 0x100 };
+  struct stat that, link;
+  return find(folder, path, 0, &that) && that.st_dev == tool.st_dev && that.st_ino == tool.st_ino &&
+         find(folder, path, NOT_THROUGH_LINK, &link) && S_ISLNK(link.st_mode);
+}
+
+static bool find_own_file(char *path, size_t size) {
+  module_data_t *main = dr_get_main_module();
+  if (!main) return false;
+  dr_snprintf(path, size, "%s", main->full_path ? main->full_path : "");
+  dr_free_module_data(main);
+  return path[0];
+}
+
+/* True: the call was made here. */
+static bool opens_own_file(void *drcontext, bool in_folder) {
+  enum { HERE = -100 };
+  long a[4] = {HERE};
+  char own[PATH_MAX];
+  for (int i = in_folder ? 0 : 1; i < 4; i++)
+    a[i] = (long)dr_syscall_get_param(drcontext, in_folder ? i : i - 1);
+  if (!names_own_file(a[0], a[1]) || !find_own_file(own, sizeof own)) return false;
+  dr_syscall_set_result(drcontext, (reg_t)xp_system_call(SYS_openat, a[0], (long)own, a[2], a[3]));
+  return true;
+}
+
 /* What the program gave in place of the path that we set, while it executes a program. */
 static struct {
   void *drcontext;
@@ -127,16 +204,11 @@ static struct {
  * handles only some of these names. */
 static void execute_what_is_meant(void *drcontext) {
   static char own[PATH_MAX];
-  struct stat tool, that;
-  module_data_t *main;
+  struct stat that;
   long path = (long)dr_syscall_get_param(drcontext, 0);
-  if (xp_system_call(SYS_stat, (long)"/proc/self/exe", (long)&tool, 0, 0) < 0 ||
-      xp_system_call(SYS_stat, path, (long)&that, 0, 0) < 0 || tool.st_dev != that.st_dev ||
-      tool.st_ino != that.st_ino || !(main = dr_get_main_module()))
+  if (xp_system_call(SYS_stat, path, (long)&that, 0, 0) < 0 || tool.st_dev != that.st_dev ||
+      tool.st_ino != that.st_ino || !find_own_file(own, sizeof own))
     return;
-  dr_snprintf(own, sizeof own, "%s", main->full_path ? main->full_path : "");
-  dr_free_module_data(main);
-  if (!own[0]) return;
   asked.drcontext = drcontext;
   asked.path = (reg_t)path;
   dr_syscall_set_param(drcontext, 0, (reg_t)own);
@@ -174,9 +246,47 @@ static void before_close_range(void *drcontext) {
     dr_syscall_set_param(drcontext, 1, NR_OPEN - 1);
 }
 
+/* DynamoRIO combines the program's interval timers with its own, of which there are none. It loses
+ * the signal of a timer that was set again while it ran, or gives it late, and takes no time to be
+ * left of one that is stopped. */
+static void call_timer(void *drcontext, int number) {
+  long a[3];
+  for (int i = 0; i < 3; i++) a[i] = (long)dr_syscall_get_param(drcontext, i);
+  dr_syscall_set_result(drcontext, (reg_t)xp_system_call(number, a[0], a[1], a[2], 0));
+}
+
 static bool before_call(void *drcontext, int number) {
   start_up_before_call(drcontext, number, (long)dr_syscall_get_param(drcontext, 0));
   switch (number) {
+    case SYS_open:
+      return !opens_own_file(drcontext, false);
+    case SYS_openat:
+      return !opens_own_file(drcontext, true);
+    case SYS_exit:
+      threads_await_births();
+      return true;
+    case SYS_setitimer:
+    case SYS_getitimer:
+    case SYS_alarm:
+      call_timer(drcontext, number);
+      return false;
+    case SYS_rt_sigprocmask:
+      waited_mask(drcontext, (int)dr_syscall_get_param(drcontext, 0),
+                  (const void *)dr_syscall_get_param(drcontext, 1),
+                  (size_t)dr_syscall_get_param(drcontext, 3));
+      return true;
+    case SYS_signalfd:
+    case SYS_signalfd4:
+      waited_descriptor((const void *)dr_syscall_get_param(drcontext, 1),
+                        (size_t)dr_syscall_get_param(drcontext, 2));
+      return true;
+    case SYS_rt_sigsuspend:
+      waited_suspends(drcontext);
+      return true;
+    case SYS_rt_sigtimedwait:
+      return !waited_answers(drcontext, (const void *)dr_syscall_get_param(drcontext, 0),
+                             (void *)dr_syscall_get_param(drcontext, 1),
+                             (size_t)dr_syscall_get_param(drcontext, 3));
     case SYS_close_range:
       before_close_range(drcontext);
       return true;
@@ -223,6 +333,12 @@ static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed();
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
+  if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);
+  if (number == SYS_rt_sigtimedwait)
+    waited_after_wait(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
+  if (number == SYS_rt_sigpending)
+    waited_after_pending(drcontext, (void *)dr_syscall_get_param(drcontext, 0),
+                         (size_t)dr_syscall_get_param(drcontext, 1));
   if (number != SYS_clone && number != SYS_clone3) return;
   if ((long)dr_syscall_get_result(drcontext) >= 0) return;
   thread_not_created(of_call(drcontext, number).stack);
@@ -237,12 +353,14 @@ static void forked(void *drcontext) {
   threads_forked(drcontext);
   cut_forked();
   unlock();
+  waited_forked();
   start_up_forked(drcontext);
 }
 
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   (void)id;
   mutex = dr_mutex_create();
+  xp_system_call(SYS_stat, (long)"/proc/self/exe", (long)&tool, 0, 0);
   ignored_init();
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;

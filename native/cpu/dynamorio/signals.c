@@ -41,6 +41,7 @@ static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
   greg_t *pc = &context->uc_mcontext.gregs[REG_RIP];
   if (start_up_interrupted(number, info, context)) return 1;
   if (kernel_interrupted(number, info, context)) return 1;
+  if (waited_arrives(number, info)) return 1;
   if (number == SIGSEGV && !*pc) *pc = NOWHERE;
   return 0;
 }

@@ -37,9 +37,11 @@ typedef struct thread {
   bool runtime;     /* belongs to the device runtime */
   bool child;       /* of its own process, whose memory it shares */
   uint64_t ignores; /* if it is a child */
-  uint32_t depth;   /* of nested calls into the device runtime and back */
-  uint64_t off;     /* of nesting_enter() */
-  void *trace;      /* the trace being built, and its number of blocks */
+  uint64_t blocks;
+  suspension suspension;
+  uint32_t depth; /* of nested calls into the device runtime and back */
+  uint64_t off;   /* of nesting_enter() */
+  void *trace;    /* the trace being built, and its number of blocks */
   unsigned trace_blocks;
   kernel_call *kernel;
 } thread;
@@ -83,6 +85,16 @@ bool thread_is_child(void *drcontext) {
 
 uint64_t *thread_ignores(void *drcontext) {
   return thread_is_child(drcontext) ? &current(drcontext)->ignores : &process_ignores;
+}
+
+uint64_t *thread_blocks(void *drcontext) {
+  thread *t = current(drcontext);
+  return t && !t->child ? &t->blocks : NULL;
+}
+
+suspension *thread_suspension(void *drcontext) {
+  thread *t = current(drcontext);
+  return t ? &t->suspension : NULL;
 }
 
 bool thread_is_off(void *drcontext) {
@@ -203,6 +215,20 @@ void thread_not_created(uint64_t stack) {
   lock();
   if (take_birth(stack, &b) && !b.child && !b.runtime) number_not_used(b.number);
   unlock();
+}
+
+static bool is_expected(void) {
+  bool result = false;
+  lock();
+  for (const birth *b = births; b; b = b->next) result |= !b->child;
+  unlock();
+  return result;
+}
+
+/* DynamoRIO ends the process with the last thread that it knows, and knows one when it starts. */
+void threads_await_births(void) {
+  enum { MOST = 1000 }; /* ms */
+  for (int i = 0; i < MOST && is_expected(); i++) dr_sleep(1);
 }
 
 static uint64_t stack_of(void *drcontext) {
@@ -364,6 +390,7 @@ static void free_thread(thread *t) {
 void thread_ends(void *drcontext) {
   thread *t = current(drcontext);
   if (!t) return;
+  waited_thread_ends(drcontext);
   lock();
   if (t->counters) {
     if (stream_is_open()) emit_known();

@@ -163,6 +163,35 @@ static int thread_forks(void) {
   return 0;
 }
 
+static void *end_later(void *unused) {
+  usleep(50000);
+  exit(7);
+  return unused;
+}
+
+/* Of several processes, each of which has another one, the first thread ends at once. */
+static int end_first_thread(void) {
+  for (int i = 0; i < 8; i++) {
+    pthread_t thread;
+    int status = 0;
+    if (!fork()) {
+      pthread_create(&thread, 0, end_later, 0);
+      pthread_exit(0);
+    }
+    wait(&status);
+    if (status != 7 << 8) return 1;
+  }
+  return 0;
+}
+
+/* By the kernel's name for it. */
+static int open_itself(void) {
+  char own[4096] = "";
+  struct stat file = {0}, opened = {0};
+  if (readlink("/proc/self/exe", own, sizeof own - 1) < 0 || stat(own, &file)) return 1;
+  return fstat(open("/proc/self/exe", O_RDONLY), &opened) || file.st_ino != opened.st_ino;
+}
+
 static int own_file(const char *path) {
   char text[16] = "";
   int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -389,6 +418,8 @@ static const struct {
     {"threads", threads},
     {"thread-exit", exit_from_thread},
     {"thread-forks", thread_forks},
+    {"first-thread", end_first_thread},
+    {"itself", open_itself},
     {"own-file", write_own},
     {"close-all", close_all},
     {"replace-all", replace_all},

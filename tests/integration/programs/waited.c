@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that a program waits for, or that interrupt its calls: `waited CASE`. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t handled;
+static sigset_t blocked;
+
+static void handle(int number) {
+  (void)number;
+  handled++;
+}
+
+static int wait_for_one(void) {
+  int number = 0;
+  sigwait(&blocked, &number);
+  return number;
+}
+
+static void *wait_in_thread(void *number) {
+  *(int *)number = wait_for_one();
+  return NULL;
+}
+
+static void wait_once(void) {
+  pthread_kill(pthread_self(), SIGUSR1);
+  printf("waited for %d\n", wait_for_one());
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  printf("handled %d\n", handled);
+  raise(SIGUSR1);
+  printf("handled %d\n", handled);
+}
+
+static void wait_for_queued(void) {
+  siginfo_t info;
+  for (int i = 1; i <= 3; i++) sigqueue(getpid(), SIGRTMIN + 2, (union sigval){.sival_int = i});
+  for (int i = 0; i < 3; i++) {
+    sigwaitinfo(&blocked, &info);
+    printf("%d of this process %d\n", info.si_value.sival_int, info.si_pid == getpid());
+  }
+}
+
+static void wait_in_vain(void) {
+  const struct timespec soon = {0, 10000000};
+  printf("%d\n", sigtimedwait(&blocked, NULL, &soon));
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  kill(getpid(), SIGUSR1);
+  printf("handled %d\n", handled);
+}
+
+static void show_pending(void) {
+  sigset_t pending;
+  kill(getpid(), SIGTERM);
+  sigpending(&pending);
+  printf("pending %d %d\n", sigismember(&pending, SIGTERM), sigismember(&pending, SIGUSR1));
+}
+
+/* The signal comes while this thread computes. */
+static void let_thread_wait(void) {
+  pthread_t thread;
+  volatile int number = 0;
+  pthread_create(&thread, NULL, wait_in_thread, (void *)&number);
+  if (!fork()) {
+    usleep(200000);
+    kill(getppid(), SIGTERM);
+    _exit(0);
+  }
+  while (!number) continue;
+  pthread_join(thread, NULL);
+  printf("the thread got %d\n", number);
+}
+
+static void let_thread_wait_later(void) {
+  pthread_t thread;
+  int number = 0;
+  kill(getpid(), SIGTERM);
+  pthread_create(&thread, NULL, wait_in_thread, &number);
+  pthread_join(thread, NULL);
+  printf("the thread got %d\n", number);
+}
+
+static void wait_for_child(void) {
+  const pid_t child = fork();
+  siginfo_t info;
+  if (!child) _exit(5);
+  usleep(100000);
+  sigwaitinfo(&blocked, &info);
+  printf("child %d, %d\n", info.si_pid == child, info.si_status);
+  printf("waited %d\n", wait(NULL) == child);
+}
+
+static void set_again(void) {
+  const struct itimerval soon = {.it_value = {0, 50000}};
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  alarm(100);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  while (!handled) pause();
+  printf("handled %d\n", handled);
+}
+
+static void show_rest(void) {
+  struct itimerval rest;
+  alarm(100);
+  getitimer(ITIMER_REAL, &rest);
+  printf("%ld\n", (long)rest.it_value.tv_sec / 50);
+  printf("%u\n", alarm(0) / 50);
+  getitimer(ITIMER_REAL, &rest);
+  printf("%ld\n", (long)rest.it_value.tv_sec);
+}
+
+static void suspend(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  for (int i = 1; i <= 3; i++) {
+    kill(getpid(), SIGUSR1);
+    printf("before %d, ", handled);
+    sigsuspend(&none);
+    printf("handled %d\n", handled);
+  }
+  if (!fork()) _exit(0);
+  usleep(100000);
+  sigsuspend(&none);
+  printf("child %d\n", wait(NULL) > 0);
+}
+
+/* ---- calls that wait ---------------------------------------------------------------------------
+ */
+
+enum { CALLS = 5 };
+static int ends[2];
+
+static void prepare(int call) {
+  if (call == 2) socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+  if (call == 3) flock(ends[0] = open("locked", O_CREAT | O_RDWR, 0600), LOCK_EX);
+  if (call < 2 && pipe(ends)) exit(9);
+}
+
+static long make(int call) {
+  static char bytes[100000];
+  switch (call) {
+    case 0:
+      return read(ends[0], bytes, 1);
+    case 1:
+      while (write(ends[1], bytes, sizeof bytes) > 0) continue;
+      return -1;
+    case 2:
+      return recv(ends[0], bytes, 1, 0);
+    case 3:
+      return flock(open("locked", O_RDWR), LOCK_EX);
+    default:
+      return open("fifo", O_RDONLY);
+  }
+}
+
+static void handle_thrice(int number) {
+  (void)number;
+  if (++handled == 3) _exit(4);
+}
+
+/* By a timer, once or thrice. */
+static void interrupt(int call, int flags) {
+  const struct sigaction action = {.sa_handler = handle_thrice, .sa_flags = flags};
+  const struct itimerval timer = {{0, 30000}, {0, 30000}}, none = {0};
+  handled = 0;
+  prepare(call);
+  sigaction(SIGALRM, &action, NULL);
+  setitimer(ITIMER_REAL, &timer, NULL);
+  const long result = make(call);
+  const int error = errno;
+  setitimer(ITIMER_REAL, &none, NULL);
+  printf("call %d: %ld %d\n", call, result, error == EINTR);
+}
+
+static void show_interrupted(void) {
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  mkfifo("fifo", 0600);
+  for (int call = 0; call < CALLS; call++) interrupt(call, 0);
+}
+
+static void show_restarted(void) {
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  signal(SIGCHLD, SIG_DFL);
+  mkfifo("fifo", 0600);
+  for (int call = 0; call < CALLS; call++) {
+    int status = 0;
+    fflush(stdout);
+    if (!fork()) {
+      interrupt(call, SA_RESTART);
+      exit(0);
+    }
+    wait(&status);
+    printf("call %d: %x\n", call, status);
+  }
+}
+
+static const struct {
+  const char *name;
+  void (*run)(void);
+} cases[] = {
+    {"once", wait_once},
+    {"queued", wait_for_queued},
+    {"in-vain", wait_in_vain},
+    {"pending", show_pending},
+    {"thread", let_thread_wait},
+    {"later-thread", let_thread_wait_later},
+    {"child", wait_for_child},
+    {"suspended", suspend},
+    {"interrupted", show_interrupted},
+    {"restarted", show_restarted},
+    {"set-again", set_again},
+    {"rest", show_rest},
+};
+
+int main(int argc, char **argv) {
+  const int numbers[] = {SIGUSR1, SIGTERM, SIGCHLD, SIGALRM, SIGRTMIN + 2};
+  sigemptyset(&blocked);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    sigaddset(&blocked, numbers[i]);
+    if (numbers[i] != SIGTERM) signal(numbers[i], handle);
+  }
+  sigprocmask(SIG_BLOCK, &blocked, NULL);
+  for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
+    if (!strcmp(argv[1], cases[i].name)) cases[i].run();
+  return 0;
+}
