@@ -41,7 +41,7 @@ def test_the_extra_serves_a_machine_without_a_driver(
 ) -> None:
     """GIVEN the extra `cpu` THEN its runtime is chosen if and only if the machine names no driver,
     and its folder, which holds a loader, comes last in the search path."""
-    library = tmp_path / "lib" / "libintelocl.so"
+    library = tmp_path / "lib\udcff" / "libintelocl.so"  # paths need not be UTF-8
     monkeypatch.delenv(opencl.RUNTIME_ENV, raising=False)
     monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
     monkeypatch.setattr(opencl, "_files", lambda package: [library])

@@ -196,6 +196,12 @@ def test_several_files_are_written_together_or_not_at_all(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_script_has_the_bytes_of_a_name(tmp_path: Path) -> None:
+    """GIVEN a program whose name is not UTF-8 THEN a script that runs it has the same bytes."""
+    write_files({tmp_path / "run.sh": os.fsdecode(b"./bad\xff")}, force=False)
+    assert (tmp_path / "run.sh").read_bytes() == b"./bad\xff"
+
+
 def many_kernels(number: int) -> list[traces.Record]:
     """A launch of each of so many kernels."""
     made = [traces.program(0), *(traces.kernel(i, 0, f"k{i}", [5]) for i in range(number))]

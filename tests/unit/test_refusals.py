@@ -238,6 +238,31 @@ def test_folders_of_an_output_are_made(here: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "report R* -o R*.html",
+        "compare R* --methods random --repeats 1 -o R*.html",
+        "compare R* --methods random --repeats 1 --plot R*.svg",
+        "export R* --format nvbit -o R*.nvbit",
+        "export R* --format chrome -o R*.json",
+        "export R* --format sqlite -o R*.db",
+        "export R* --format parquet -o R*.parquet",
+    ],
+)
+def test_names_need_not_be_utf_8(here: Path, line: str) -> None:
+    """GIVEN a byte in a run's name that is no text THEN what tells of it is written."""
+    if "svg" in line:
+        pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    if "parquet" in line:
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    (here / "R").rename(here / "R\udcff")
+    words = line.replace("*", "\udcff").split()
+    result = CliRunner().invoke(cli, [*words, "--json", "-q"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert (here / words[-1]).exists()
+
+
+@pytest.mark.parametrize(
     ("method", "parameter"),
     [("xpu-stem", "epsilon"), ("stem-root", "epsilon"), ("pka", "target"), ("tbpoint", "target")],
 )

@@ -22,8 +22,14 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
     with ExitStack() as together:
         for path, text in texts.items():
             new = together.enter_context(replacing(path, force))
-            new.write_text(text, encoding="utf-8", errors="backslashreplace")
+            write_text(new, text)
     return list(texts)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text; a name in it that is not UTF-8 with its own bytes, so that a script runs the
+    program."""
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 @contextmanager

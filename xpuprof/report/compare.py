@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from xpuprof.errors import EngineError
 from xpuprof.report.self_contained import Head, write
-from xpuprof.report.text import count, percent, table, times_less
+from xpuprof.report.text import count, percent, printable, table, times_less
 from xpuprof.units import seconds
 from xpuprof.workflow.compare import Compared, Comparison, Row
 
@@ -197,7 +197,7 @@ def draw(run: str, metric: str, rows: Sequence[Row], target: Path) -> None:
         yscale="log",
         xlabel="time speedup (whole over measured)",
         ylabel="sampling error, % (mean; bar: worst seed)",
-        title=f"{run}: {metric}",
+        title=f"{printable(run)}: {metric}",
     )
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):

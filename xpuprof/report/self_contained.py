@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from xpuprof.formats.output import write_text
 from xpuprof.version import __version__
 
 
@@ -59,7 +60,7 @@ def write(target: Path, kind: str, head: Head, data: Mapping[str, object]) -> No
     parts |= {name: asset(name) for name in ("page.css", "page.js", "uPlot.min.css")}
     parts["uPlot.iife.min.js"] = asset("uPlot.iife.min.js")
     text = re.sub(r"\{\{([\w.]+)\}\}", lambda found: parts[found[1]], asset("page.html"))
-    target.write_text(text, encoding="utf-8")
+    write_text(target, text)
 
 
 def _fact(fact: Fact) -> str:

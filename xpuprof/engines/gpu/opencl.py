@@ -123,7 +123,7 @@ def runtime_environment(folder: Path) -> dict[str, str]:
     driver = _intel_runtime()
     vendors = folder.resolve() / "opencl-vendors"
     vendors.mkdir(exist_ok=True)
-    (vendors / "intel.icd").write_text(f"{driver}\n")
+    (vendors / "intel.icd").write_bytes(os.fsencode(driver) + b"\n")
     libraries = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), str(driver.parent)]
     return {"OCL_ICD_VENDORS": str(vendors), "LD_LIBRARY_PATH": ":".join(libraries)}
 
@@ -136,8 +136,8 @@ def drivers(environment: Mapping[str, str]) -> list[str]:
     found = _listed(environment, "OCL_ICD_FILENAMES")
     for file in named:
         if file.suffix == ".icd":
-            with suppress(OSError, UnicodeDecodeError):
-                found += file.read_text().split("\n")[:1]
+            with suppress(OSError):
+                found += os.fsdecode(file.read_bytes()).split("\n")[:1]
         else:
             found.append(str(file))
     return [name.strip() for name in found if name.strip()]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from xpuprof.errors import UsageError, unwritable
 from xpuprof.formats.format import Exporter, Needs
@@ -47,6 +47,7 @@ def _files(tables: Iterable[tuple[str, pd.DataFrame]], folder: Path, force: bool
     import pyarrow.parquet as pq
 
     writers: dict[str, Any] = {}
+    files: dict[str, BinaryIO] = {}
     paths: dict[str, Path] = {}
     try:
         for name, frame in tables:
@@ -56,14 +57,20 @@ def _files(tables: Iterable[tuple[str, pd.DataFrame]], folder: Path, force: bool
             if name not in writers:
                 paths[name] = folder / f"{name}.parquet"
                 refuse_existing(paths[name], force)
-                writers[name] = pq.ParquetWriter(_temporary(paths[name]), table.schema)
+                # Arrow opens no path that is not UTF-8.
+                files[name] = _temporary(paths[name]).open("wb")
+                writers[name] = pq.ParquetWriter(files[name], table.schema)
             writers[name].write_table(table.cast(writers[name].schema))
         for name, writer in writers.items():
             writer.close()
+            files[name].close()
             os.replace(_temporary(paths[name]), paths[name])
     finally:
         for name, path in paths.items():
             _forget(writers.get(name))
+            if name in files:
+                with suppress(OSError):
+                    files[name].close()
             _temporary(path).unlink(missing_ok=True)
     return list(paths.values())
 
