@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -183,11 +185,25 @@ def test_errors_of_a_worker_arrive(workers: DaskExecutor) -> None:
         select_job(mixed, workers)
 
 
-def test_a_scheduler_that_is_not_there() -> None:
-    """The error names it, without a traceback from Dask."""
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("foo", "'foo' is not the address of a Dask scheduler; give it as tcp://HOST:PORT"),
+        ("nonsense://nowhere:1", "is not the address"),
+        ("tcp://localhost:http", "is not the address"),
+        ("tcp://localhost:99999", "is not the address"),
+        ("tcp://localhost:1", "cannot reach a Dask scheduler at .*; start one there with"),
+    ],
+)
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_scheduler_that_is_not_there(address: str, told: str) -> None:
+    """The error names it and the remedy within seconds, without a traceback from Dask."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
-    with pytest.raises(UsageError, match="cannot reach"):
-        DaskExecutor(scheduler="nonsense://nowhere:1")
+    begin = time.monotonic()
+    with pytest.raises(UsageError, match=told):
+        DaskExecutor(scheduler=address)
+    gc.collect()
+    assert time.monotonic() - begin < 15.0
 
 
 @dataclass(frozen=True)

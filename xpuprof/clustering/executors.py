@@ -27,6 +27,8 @@ FAN_IN = 8
 """Results combined by one step of `reduce_tree`."""
 BATCH = 64
 """Results in transit at the same time."""
+REACHED_S, STARTED_S = 5, 20
+"""Seconds to wait for a scheduler that was named, and for one that starts here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,8 @@ class DaskExecutor:
             raise EngineError(
                 "several workers need Dask; install it with: pip install 'xpuprof[dask]'"
             ) from None
+        if scheduler is not None:
+            self._refuse_malformed(scheduler)
         self._cluster: Any = None
         try:
             if scheduler is None:
@@ -127,10 +131,32 @@ class DaskExecutor:
                     silence_logs=logging.CRITICAL,  # errors are reported with the results
                 )
             self._client: Any = self._distributed.Client(
-                scheduler or self._cluster, timeout="20s", set_as_default=False
+                scheduler or self._cluster,
+                timeout=f"{REACHED_S if scheduler else STARTED_S} s",
+                set_as_default=False,
             )
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot reach the Dask scheduler {scheduler}: {error}") from error
+        except OSError as error:
+            if scheduler is None:
+                raise EngineError(
+                    f"the Dask workers do not start ({error}); take fewer of them"
+                ) from error
+            raise UsageError(
+                f"cannot reach a Dask scheduler at {scheduler} ({error}); start one there with "
+                "`dask scheduler`, or correct the address"
+            ) from error
+
+    def _refuse_malformed(self, scheduler: str) -> None:
+        """Raises UsageError unless it is an address. A client that was given none cannot be closed:
+        it waits, and prints a traceback."""
+        addressing = importlib.import_module("distributed.comm.addressing")
+        try:
+            _, port = addressing.get_address_host_port(scheduler)
+        except ValueError:
+            port = 0
+        if not 0 < port < 1 << 16:
+            raise UsageError(
+                f"{scheduler!r} is not the address of a Dask scheduler; give it as tcp://HOST:PORT"
+            )
 
     def map(
         self, function: Callable[..., T], *columns: Sequence[object], what: str = ""
