@@ -319,6 +319,8 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select R --scheduler x:1", "--workers and --scheduler need a folder for the selection"),
         ("select R R2", "several runs need a folder for the selection; name it with -o DIR"),
         ("select R --input nope --force", "No such file or directory; check the path after --inp"),
+        ("select R --set =3 --force", "--set takes NAME=VALUE, not '=3'"),
+        ("select R --set k --force", "--set takes NAME=VALUE, not 'k'"),
         ("select R --set length_weight=nan --force", "length_weight takes a finite number"),
         ("select R --set length_weight=-1 --force", "length_weight must lie between 0 and 1,000,"),
         ("select R --force --method pka --set max_k=0", "max_k must be at least 1, not 0"),

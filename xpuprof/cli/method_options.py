@@ -50,11 +50,10 @@ memory_weight = next(
 def _assigned(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    pairs = [value.partition("=") for value in values]
-    for name, sign, _ in pairs:
-        if not (name and sign):
-            raise UsageError(f"--set takes NAME=VALUE, not {name + sign!r}")
-    return {name: value for name, _, value in pairs}
+    for value in values:
+        if value.find("=") < 1:
+            raise UsageError(f"--set takes NAME=VALUE, not {value!r}")
+    return dict(value.split("=", 1) for value in values)
 
 
 def method_options(function: F) -> F:
