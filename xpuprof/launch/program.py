@@ -33,7 +33,7 @@ def resolve(command: Sequence[str]) -> list[str]:
         if not os.path.exists(name):
             raise UsageError(f"{name} does not exist; check the path of the program")
     else:
-        path = shutil.which(name)
+        path = shutil.which(name) or (name if os.path.isdir(name) else None)
         if path is None:
             raise UsageError(_not_found(command))
     assert path is not None
