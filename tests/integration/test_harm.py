@@ -118,6 +118,19 @@ def test_a_full_output_is_one_sentence(recorded: Path, command: str) -> None:
     assert done.returncode in (-signal.SIGPIPE, 1) and done.stderr == b""
 
 
+def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
+    """GIVEN a program that fails WHEN nobody reads our output any more THEN we end as the program
+    did, without a word, and the run is kept."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    options = ("-q", "--repeat", "1", *NO_ENGINE, "-o", tmp_path / "run")
+    line = xpuprof_line("run", *options, "--", "sh", "-c", "exit 7")
+    done = subprocess.run(line, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (7, b"")
+    assert manifest(tmp_path / "run")["status"] == "complete"
+
+
 @pytest.mark.parametrize("where", ["stdout", "stderr", "closed"])
 def test_a_full_output_keeps_the_programs_exit_code(tmp_path: Path, where: str) -> None:
     redirect = {"stdout": ">/dev/full", "stderr": "2>/dev/full", "closed": ">&- 2>&-"}[where]

@@ -128,8 +128,8 @@ def _explain(error: BaseException) -> int:
     region is a result, whatever the program returned."""
     ending = None if isinstance(error, MissingRegionError) else remembered()
     failed = ending is not None and ending.exit_code != 0
-    if isinstance(error, BrokenPipeError) and not failed:
-        end_by(signal.SIGPIPE)  # as in `xpuprof info RUN | head`
+    if isinstance(error, BrokenPipeError):  # as in `xpuprof info RUN | head`
+        return end_like(ending) if ending and failed else end_by(signal.SIGPIPE)
     with suppress(OSError, ValueError):  # stderr may be what fails
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
