@@ -196,13 +196,24 @@ def test_what_a_command_cannot_use(
     assert sentence in refused(line)
 
 
-def test_a_damaged_selection_is_made_again_as_advised(here: Path) -> None:
-    """GIVEN a selection that was changed by hand THEN the command in the sentence replaces it."""
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda text: text.replace('"seed": ', '"seed": 9'), "was changed after it was written"),
+        (lambda text: text[:300], "is not a selection file: it is not valid JSON"),
+        (lambda text: "{}", "is not a selection file"),
+        (lambda text: "\udcff", "is not text"),
+    ],
+)
+def test_a_damaged_selection_is_made_again_as_advised(
+    here: Path, damage: Callable[[str], str], fault: str
+) -> None:
+    """GIVEN a selection that was damaged THEN the command in the sentence replaces it."""
     file = here / "R/selection.json"
-    file.write_text(file.read_text().replace('"seed": ', '"seed": 9'))
+    file.write_text(damage(file.read_text()), errors="surrogateescape")
     with pytest.raises(InputError) as refusal:
         Selection.read(here / "R")
-    assert str(refusal.value).startswith(f"{file} was changed after it was written")
+    assert str(refusal.value).startswith(f"{file} {fault}")
     (advised,) = re.findall("`xpuprof (.*)`", str(refusal.value))
     again = CliRunner().invoke(cli, advised.replace("RUN", "R").split(), catch_exceptions=False)
     assert again.exit_code == 0, again.output

@@ -82,8 +82,7 @@ def read_text(source: Path) -> str:
         if (source.parent / MANIFEST).exists():
             run = shlex.quote(str(source.parent))
         raise InputError(f"{source} does not exist; make a selection with `xpuprof select {run}`")
-    remedy = "a selection file: make one with `xpuprof select RUN`"
-    return inputs.read_text(source, remedy, LARGEST)
+    return inputs.read_text(source, f"a selection file, or {inputs.SELECT_AGAIN}", LARGEST)
 
 
 def text_of(content: Mapping[str, object]) -> str:
@@ -99,7 +98,7 @@ def content_of(text: str, refuse: Callable[[str], NoReturn]) -> dict[str, Any]:
 
     document = _parse_json(text, refuse)
     if not isinstance(document, dict) or document.get("format") != inputs.SELECTION:
-        refuse("is not a selection file: make one with `xpuprof select RUN`")
+        refuse(f"is not a selection file: name one, or {inputs.SELECT_AGAIN}")
     version = document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < OLDEST_SUPPORTED:
         refuse(f"has no valid format version: {inputs.SELECT_AGAIN}")
