@@ -110,6 +110,10 @@ def refused(
         ("export R --format parquet -o file", "file is a file, not a folder"),
         ("export R --format parquet -o file --force", "file is a file, not a folder"),
         ("export R --format nvbit -o file --force", "file is a file, not a folder"),
+        ("export R --format nvbit -o R --force", "R is a part of what is exported; name another"),
+        ("export R/selection.json --format nvbit -o R --force", "R is a part of what is exported"),
+        ("export R --format parquet -o R --force", "R is a part of what is exported"),
+        ("export R --format parquet -o R/profile", "R/profile is a part of what is exported"),
     ],
 )
 def test_an_output_that_cannot_be_written(

@@ -16,6 +16,8 @@ from xpuprof.trace.imported import FOLDER
 from xpuprof.trace.manifest import MANIFEST, REDACTED
 from xpuprof.workflow.next_step import command
 
+_PART = "{} is a part of what is exported; name another path"
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -65,6 +67,8 @@ def export(
     targets = _targets(exporter, whole, Path(output), options)
     for _, target in targets:
         _refuse_source(path, whole, target)
+    if exporter.folder:
+        _refuse_recorded(path, Path(output))
     try:
         for one, target in targets:
             files += exporter.write(one, target, options)
@@ -82,7 +86,19 @@ def _refuse_source(path: Path, source: ExportSource, target: Path) -> None:
     recorded = run / FOLDER in at.parents or (run in at.parents and at.suffix == ".xpt")
     read = recorded or at in (run, run / MANIFEST, source.selection_file().resolve())
     if read and target.is_file():
-        raise UsageError(f"{target} is a part of what is exported; name another path")
+        raise UsageError(_PART.format(target))
+
+
+def _refuse_recorded(path: Path, folder: Path) -> None:
+    """Raises UsageError if files in the folder would lie among those of the run."""
+    run, at = path.resolve(), folder.resolve()
+    if not run.is_dir():
+        run = run.parent  # of a selection
+    if not (run / MANIFEST).is_file() or run not in (at, *at.parents):
+        return
+    inside = at.relative_to(run).parts[:1]
+    if not inside or inside[0] == FOLDER or any((run / inside[0]).rglob("*.xpt")):
+        raise UsageError(_PART.format(folder))
 
 
 def _then(exporter: Exporter, source: ExportSource, output: Path, outputs: Sequence[Path]) -> str:
