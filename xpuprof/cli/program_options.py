@@ -100,8 +100,8 @@ repeat_or_auto = click.option(
     default="auto",
     show_default=True,
     metavar="N|auto",
-    help="Native runs to time after the first; with 3 or more, slice times are medians. auto: 3 "
-    "native runs with the first if they agree, else 4, or 6 of a short program (docs/launch.md).",
+    help="Native runs to time after the first; with 3 or more, slice times are medians. auto: 2 if "
+    "they and the first agree, else 3, or up to 5 of a short program (docs/launch.md).",
 )
 
 
