@@ -21,6 +21,7 @@ from xpuprof.engines.filters import Filters
 from xpuprof.errors import InputError, MissingRegionError, UsageError
 from xpuprof.estimation.projection import slice_reduction
 from xpuprof.report.validation import (
+    difference_lines,
     regions_text,
     transfer_json,
     transfer_text,
@@ -117,6 +118,8 @@ def test_allow_missing_reweights_and_states_the_share() -> None:
     run = made_up_run(["a/64", "a/64", "a/64"], name="B")
     result = validate(selection, run, allow_missing=True)
     assert [r.end.kernel for r in result.transplant.missing] == ["b"]
+    lost = "left out: 1 region that no slice matched; covered share 66.67 %, the others re-weighted"
+    assert lost in difference_lines(result)
     assert result.selection.covered == pytest.approx(4 / 6)
     assert sum(r.weight for r in result.selection.representatives) == pytest.approx(4 / 6)
     # a and exit stand for 4 of 6 slices of the original, and for 4 of 4 here.
@@ -147,6 +150,8 @@ def test_a_lost_region_is_replaced_by_the_nearest_slice_of_its_cluster() -> None
         validate(selection, run)
     result = validate(selection, run, allow_missing=True)
     assert [r.end.kernel for r in result.transplant.stand_ins] == ["b"]
+    replaced = "replaced: 1 region that no slice matched, by other slices of the same cluster"
+    assert difference_lines(result)[-1] == replaced
     assert result.selection.covered == 1.0
     assert result.projected.value == pytest.approx(3 * 1.0 + 2 * 5.0 + 0.5)
 

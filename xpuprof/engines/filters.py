@@ -159,7 +159,7 @@ _CHOICES = {"after_window": ("continue", "end"), "start_up": ("auto", "native", 
 """The values of a filter that has a few, the default first."""
 
 _FIELDS = {
-    "kernels": ("--kernels", "launches {} are instrumented"),
+    "kernels": ("--kernels", "only launches that match {} are instrumented"),
     "window": ("--window", "only the window {} counts"),
     "after_window": ("--after-window end", "the program is ended after the window"),
     "processes": ("--process", "only processes {} count"),

@@ -137,11 +137,16 @@ def difference_lines(validation: Validation) -> list[str]:
     lines = [f"differs: {text}" for text in validation.differences[:MAX_DIFFERENCES]]
     if len(validation.differences) > MAX_DIFFERENCES:
         lines.append(f"differs: {len(validation.differences) - MAX_DIFFERENCES} more, see --json")
-    if moved.missing:
+    replaced, left_out = len(moved.stand_ins), len(moved.missing) - len(moved.stand_ins)
+    if replaced:
         lines.append(
-            f"left out: {number_of(len(moved.missing), 'region')} that no slice matched, "
-            f"{len(moved.stand_ins)} of them replaced by another slice of their cluster; covered "
-            f"share {percent(validation.selection.covered)}, the others re-weighted"
+            f"replaced: {number_of(replaced, 'region')} that no slice matched, by other slices of "
+            "the same cluster"
+        )
+    if left_out:
+        lines.append(
+            f"left out: {number_of(left_out, 'region')} that no slice matched; covered share "
+            f"{percent(validation.selection.covered)}, the others re-weighted"
         )
     if len(moved.unknown):
         lines.append(
