@@ -273,15 +273,18 @@ def test_the_error_told_for_a_single_run_holds(repeats: int) -> None:
     assert hits / draws >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / draws)
 
 
-def test_a_slow_start_does_not_make_up_for_fast_kernels() -> None:
-    """Totals that agree by chance hide no differences: start-up and kernels differ by 20 % each."""
-    chosen = random_selection((1, 20, 1), (1, 20, 1), np.random.default_rng(7))
+@pytest.mark.parametrize("sizes", [(1, 20, 1), (22,), (11, 11), (2, 20)])
+def test_a_slow_start_does_not_make_up_for_fast_kernels(sizes: tuple[int, ...]) -> None:
+    """Totals that agree by chance hide no differences: start-up and kernels differ by 20 % each,
+    whether or not the strata keep them apart."""
+    chosen = random_selection(sizes, sizes, np.random.default_rng(7))
     runs = np.ones((3, 22))
     runs[:, 0] = 24.0, 20.0, 16.0
     runs[:, 1:21] = np.array([[0.8], [1.0], [1.2]])
     assert np.ptp(runs.sum(axis=1)) == pytest.approx(0.0)
     answer = estimate(chosen, runs, other_runs=True)
-    assert answer.high - answer.value > 8.0
+    half = 4.3027 * (4.0 + 4.0) * np.sqrt(1.0 + np.pi / 6.0)
+    assert answer.high - answer.value == pytest.approx(half, rel=1e-4)
     assert answer.low == 0.0
 
 

@@ -304,7 +304,8 @@ def _next_run(selection: Selection, times: F64, confidence: float) -> float:
     typical value (the median's at most pi / 2n). Few runs give a poor standard deviation s of the
     totals, too small when a slow start coincides with fast kernels, although nothing makes the two
     compensate. Its upper bound is used instead, the sum of the standard deviations of start-up, the
-    slices between and exit, which holds for any correlation.
+    slices between and exit, which holds for any correlation. These are slices of the processes,
+    however the method groups them; if only representatives are known, clusters stand for them.
     """
     runs = len(times)
     if runs < 2:
@@ -313,10 +314,13 @@ def _next_run(selection: Selection, times: F64, confidence: float) -> float:
         )
     rows = np.flatnonzero(selection.labels >= 0)
     weight = np.full(len(rows), float(multipliers_of(selection).sum()) / len(rows))
+    last = np.cumsum(selection.layout.lengths) - 1
+    first = np.append(0, last[:-1] + 1)
+    start, end = np.isin(rows, first), np.isin(rows, last)
     if not np.isfinite(times[:, rows]).all():
         rows, weight = rows_of(selection), multipliers_of(selection)
-    label = selection.labels[rows]
-    start, end = label == selection.labels[0], label == selection.labels[-1]
+        owner = clusters_of(selection)
+        start, end = (np.isin(owner, selection.labels[ends]) for ends in (first, last))
     parts = (start, end & ~start, ~(start | end))
     spread = sum(float((times[:, rows[p]] @ weight[p]).std(ddof=1)) for p in parts)
     centre = math.pi / (2 * runs) if runs >= ENOUGH_FOR_MEDIAN else 1.0 / runs
