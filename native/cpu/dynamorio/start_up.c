@@ -212,7 +212,7 @@ static void end(void) {
  * sent, and SIGXCPU. So the thread gets it a little later. */
 static void send_again(void) {
   struct sigevent event = {.sigev_signo = now->sent, .sigev_notify = SIGEV_THREAD_ID};
-  const struct itimerspec soon = {.it_value = {0, 1000000}};
+  const struct itimerspec soon = {.it_value = {0, 10000000}};
   int timer;
   event._sigev_un._tid = (int)now->thread;
   now->sent = 0;
