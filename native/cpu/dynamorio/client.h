@@ -108,6 +108,7 @@ void threads_forked(void *drcontext);
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 void thread_count(uint32_t cell, uint64_t executions); /* of the calling thread's */
 void thread_keep(uint64_t value);                      /* a word of the calling thread's, for ... */
+int thread_base_at(void);                              /* in its segment */
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from);
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 void thread_insert_compare_kept(void *drcontext, instrlist_t *code, instr_t *where); /* with 0 */
@@ -146,6 +147,7 @@ scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_s
 void give_register_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s);
 void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell);
 /* cell += amount (a register, or else 1) without touching the flags; `value` is clobbered. */
+bool counting_is_under_way(const byte *pc); /* or begins there, as far as the code shows */
 void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell,
                 reg_id_t value, reg_id_t amount);
 /* `waits`: the code waits for upper halves of vector registers (uppers.c). */
@@ -181,6 +183,7 @@ void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint3
 void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where);
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag);
 /* In a trace's code, the path executed but not counted at `fault`, or NO_PATH. */
+bool trace_has_marker(const byte *pc);
 uint32_t trace_pending(void *drcontext, byte *start, const byte *fault);
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating);
 
@@ -238,6 +241,12 @@ bool waited_was_answered(void *drcontext, int number);
 void waited_thread_ends(void *drcontext);
 void waited_forked(void);
 
+/* ---- sent.c: signals of faults' numbers that somebody sends; without the lock -------------------
+ */
+bool sent_seems_fault(int number, const siginfo_t *info); /* to DynamoRIO, in its own code */
+void sent_come_again(int number, unsigned ms);            /* to this thread */
+bool sent_too_early(int number, const siginfo_t *info, const byte *pc);
+
 /* ---- signals.c: a handler in front of DynamoRIO's; without the lock -----------------------------
  */
 void signals_come_first(void);
@@ -250,6 +259,7 @@ bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called
 
 enum { SIGNAL_REGISTERS = 23 }; /* in a ucontext_t */
 uint64_t signal_first_handler(void);
+uint64_t signal_dynamorios_handler(void); /* 0: not known */
 bool signal_came_between(uint64_t pc, const char *start, const char *end);
 /* greg_t */
 void signal_keep_registers(long long *to, const long long *from, const siginfo_t *info);

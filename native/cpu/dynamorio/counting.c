@@ -87,9 +87,12 @@ void insert_address(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t
 
 /* ---- registers ------------------------------------------------------------------------------- */
 
+static int spilled_at[2];
+
 static void spill(void *drcontext, instrlist_t *code, instr_t *where, bool save, reg_id_t reg,
                   dr_spill_slot_t slot) {
   opnd_t kept = dr_reg_spill_slot_opnd(drcontext, slot);
+  spilled_at[slot - SPILL_SLOT_1] = opnd_get_disp(kept);
   insert_segment_move(drcontext, code, where, save, reg, opnd_get_segment(kept),
                       (uint32_t)opnd_get_disp(kept));
 }
@@ -208,4 +211,66 @@ void insert_count_taken(void *drcontext, instrlist_t *code, instr_t *where, live
   insert_based(drcontext, code, where, ADD, 0, base.reg, (int)(8 * cell), 1);
   insert_mark(drcontext, code, where, base.reg, cell);
   insert_taken(drcontext, code, where, branch, base.reg);
+}
+
+/* ---- the code as it is executed ---------------------------------------------------------------
+ */
+
+typedef enum part { ELSE, BEGINS, GOES_ON_COUNTING } part;
+
+static int number_at(const byte *pc) {
+  int number;
+  memcpy(&number, pc, sizeof number);
+  return number;
+}
+
+/* Of insert_segment_move(). */
+static part part_of_move(const byte *pc) {
+  if ((pc[0] & 0xfe) != 0x64 || (pc[1] & 0xfb) != 0x48 || (pc[3] & 0xc7) != 0x04 || pc[4] != 0x25)
+    return ELSE;
+  const int at = number_at(pc + 5);
+  if (pc[2] == LOAD && at == thread_base_at()) return BEGINS;
+  if (at != spilled_at[0] && at != spilled_at[1]) return ELSE;
+  return pc[2] == STORE ? BEGINS : pc[2] == LOAD ? GOES_ON_COUNTING : ELSE;
+}
+
+/* Of insert_based(), as far as it counts or marks; the program's may look like it. */
+static part part_of_access(const byte *pc) {
+  enum { MARKS_END = MARKS_OFFSET + CELLS / GROUP };
+  if ((pc[0] & 0xfa) != 0x48 || (pc[2] & 0xc0) != 0x80) return ELSE;
+  const byte *after = pc + ((pc[2] & 7) == 4 ? 4 : 3);
+  const int at = number_at(after), constant = after[4];
+  const bool is_cell = at >= 0 && at < 8 * CELLS && at % 8 == 0;
+  if (pc[1] == ADD && !(pc[2] & 0x38) && is_cell && constant == 1) return GOES_ON_COUNTING;
+  if (pc[1] == STORE && is_cell) return GOES_ON_COUNTING;
+  if (pc[1] == STORE_BYTE && at >= MARKS_OFFSET && at < MARKS_END && constant == 1)
+    return GOES_ON_COUNTING;
+  return ELSE;
+}
+
+static bool jumps(const byte *pc) {
+  while (pc[0] == 0x66 || pc[0] == 0xf2 || pc[0] == 0xf3 || (pc[0] & 0xf0) == 0x40) pc++;
+  return (pc[0] & 0xf0) == 0x70 || (pc[0] & 0xfc) == 0xe0 || (pc[0] & 0xfc) == 0xe8 ||
+         (pc[0] & 0xfe) == 0xc2 || pc[0] == 0xff || (pc[0] == 0x0f && (pc[1] & 0xf0) == 0x80);
+}
+
+/* The branch around the count of a way out of a trace. */
+static bool is_around_count(const byte *pc) {
+  enum { LENGTH = 6 };
+  return pc[0] == 0x0f && (pc[1] & 0xf0) == 0x80 && part_of_move(pc + LENGTH) == BEGINS;
+}
+
+bool counting_is_under_way(const byte *pc) {
+  enum { FAR = 8 };
+  void *drcontext = dr_get_current_drcontext();
+  if (trace_has_marker(pc) || is_around_count(pc)) return true;
+  for (int n = 0; drcontext && n < FAR && !jumps(pc); n++) {
+    part is = part_of_move(pc);
+    if (!is) is = part_of_access(pc);
+    if (is) return is == GOES_ON_COUNTING || n == 0;
+    const int size = decode_sizeof(drcontext, (byte *)(uintptr_t)pc, NULL, NULL);
+    if (!size) break;
+    pc += size;
+  }
+  return false;
 }

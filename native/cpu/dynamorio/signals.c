@@ -42,6 +42,7 @@ static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
   if (start_up_interrupted(number, info, context)) return 1;
   if (kernel_interrupted(number, info, context)) return 1;
   if (waited_arrives(number, info)) return 1;
+  if (sent_too_early(number, info, (const byte *)*pc)) return 1;
   if (number == SIGSEGV && !*pc) *pc = NOWHERE;
   return 0;
 }
@@ -51,6 +52,8 @@ void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get) 
 }
 
 uint64_t signal_first_handler(void) { return (uint64_t)handle_first; }
+
+uint64_t signal_dynamorios_handler(void) { return dynamorios; }
 
 bool signal_came_between(uint64_t pc, const char *start, const char *end) {
   return pc - (uint64_t)start < (uint64_t)(end - start);
@@ -98,6 +101,4 @@ void signals_come_first(void) {
   }
 }
 
-void signals_changed(void) {
-  if (dynamorios) signals_come_first();
-}
+void signals_changed(void) { signals_come_first(); }

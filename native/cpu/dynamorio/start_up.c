@@ -208,16 +208,11 @@ static void end(void) {
   threads_count_start_up();
 }
 
-/* DynamoRIO takes a SIGSEGV or SIGBUS outside its code cache for a fault of its own, even if it was
- * sent, and SIGXCPU. So the thread gets it a little later. */
+/* Now the thread is about to build its first blocks. */
 static void send_again(void) {
-  struct sigevent event = {.sigev_signo = now->sent, .sigev_notify = SIGEV_THREAD_ID};
-  const struct itimerspec soon = {.it_value = {0, 10000000}};
-  int timer;
-  event._sigev_un._tid = (int)now->thread;
+  enum { MS = 10 };
+  sent_come_again(now->sent, MS);
   now->sent = 0;
-  if (xp_system_call(SYS_timer_create, CLOCK_MONOTONIC, (long)&event, (long)&timer, 0) == 0)
-    xp_system_call(SYS_timer_settime, timer, 0, (long)&soon, 0);
 }
 
 /* Of a block that begins at the call, the number is not known. */
@@ -392,7 +387,7 @@ static bool own_thread(void) { return xp_system_call(SYS_gettid, 0, 0, 0, 0) == 
 bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context) {
   enum { REPORTED = 2 };
   greg_t *registers = context->uc_mcontext.gregs;
-  const bool sent = info->si_code <= 0, fault = !sent && signal_is_of_code(number);
+  const bool fault = info->si_code > 0 && signal_is_of_code(number);
   if (!possible || !now->thread || !own_thread()) return false;
   if (number == SIGSYS && info->si_code == REPORTED) {
     handle_call(info, registers);
@@ -403,7 +398,7 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
   now->stays = 1;
   const bool taken = take_back(info, registers);
   if (own) now->called_back = false;
-  if (taken && (number == SIGXCPU || (sent && (number == SIGSEGV || number == SIGBUS)))) {
+  if (taken && sent_seems_fault(number, info)) {
     now->sent = number;
     return true;
   }

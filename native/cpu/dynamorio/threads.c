@@ -160,6 +160,8 @@ void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_
   insert_segment_move(drcontext, code, where, false, to, tls_segment, tls_offset);
 }
 
+int thread_base_at(void) { return (int)tls_offset; }
+
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from) {
   dr_insert_write_raw_tls(drcontext, code, where, tls_segment, tls_offset + 8, from);
 }

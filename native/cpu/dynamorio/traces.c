@@ -53,6 +53,12 @@ static instr_t *marker_of(void *drcontext, uint32_t path) {
   return i;
 }
 
+bool trace_has_marker(const byte *pc) {
+  uint32_t code;
+  memcpy(&code, pc, sizeof code);
+  return code == MARKER;
+}
+
 uint32_t trace_pending(void *drcontext, byte *start, const byte *fault) {
   uint32_t path = NO_PATH;
   for (byte *pc = start; pc < fault; pc = decode_next_pc(drcontext, pc)) {

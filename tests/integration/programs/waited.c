@@ -205,6 +205,26 @@ static void show_restarted(void) {
   }
 }
 
+/* From another process, in the middle of whatever it computes. Their numbers are those of faults,
+ * and of what the kernel sends for a call. */
+static void handle_sent(void) {
+  enum { EACH = 15, PAUSE_US = 20000 };
+  const int numbers[] = {SIGABRT, SIGPIPE, SIGXCPU, SIGBUS, SIGSEGV, SIGFPE};
+  const int n = sizeof numbers / sizeof *numbers;
+  volatile long turns = 0;
+  for (int i = 0; i < n; i++) signal(numbers[i], handle);
+  if (!fork()) {
+    for (int i = 0; i < n * EACH; i++) {
+      usleep(PAUSE_US);
+      kill(getppid(), numbers[i % n]);
+    }
+    _exit(0);
+  }
+  while (handled < n * EACH) turns++;
+  wait(NULL);
+  printf("handled %d\n", handled);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -221,6 +241,7 @@ static const struct {
     {"restarted", show_restarted},
     {"set-again", set_again},
     {"rest", show_rest},
+    {"sent", handle_sent},
 };
 
 int main(int argc, char **argv) {
