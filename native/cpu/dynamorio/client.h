@@ -82,7 +82,7 @@ bool threads_init(void);
  * until it execs. Call the next eight without the lock. */
 void thread_announced(uint64_t stack, bool child, bool runtime);
 void thread_not_created(uint64_t stack);
-void threads_await_births(void); /* before a thread ends */
+void threads_await_births(void *drcontext); /* before the thread ends */
 void thread_starts(void *drcontext);
 void thread_ends(void *drcontext);
 bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info_t *state);

@@ -263,7 +263,7 @@ static bool before_call(void *drcontext, int number) {
     case SYS_openat:
       return !opens_own_file(drcontext, true);
     case SYS_exit:
-      threads_await_births();
+      threads_await_births(drcontext);
       return true;
     case SYS_setitimer:
     case SYS_getitimer:

@@ -36,6 +36,7 @@ typedef struct thread {
   bool starts_up;   /* does not count yet */
   bool runtime;     /* belongs to the device runtime */
   bool child;       /* of its own process, whose memory it shares */
+  bool ends;        /* by its own call */
   uint64_t ignores; /* if it is a child */
   uint64_t blocks;
   suspension suspension;
@@ -219,18 +220,25 @@ void thread_not_created(uint64_t stack) {
   unlock();
 }
 
-static bool is_expected(void) {
-  bool result = false;
-  lock();
-  for (const birth *b = births; b; b = b->next) result |= !b->child;
-  unlock();
-  return result;
+static bool only_births_remain(void) {
+  bool expected = false, remain = false;
+  for (const birth *b = births; b; b = b->next) expected |= !b->child;
+  for (const thread *t = threads; t; t = t->next) remain |= !t->ends;
+  return expected && !remain;
 }
 
 /* DynamoRIO ends the process with the last thread that it knows, and knows one when it starts. */
-void threads_await_births(void) {
+void threads_await_births(void *drcontext) {
   enum { MOST = 1000 }; /* ms */
-  for (int i = 0; i < MOST && is_expected(); i++) dr_sleep(1);
+  thread *t = current(drcontext);
+  bool waits = t != NULL;
+  for (int i = 0; i < MOST && waits; i++) {
+    if (i) dr_sleep(1);
+    lock();
+    t->ends = true;
+    waits = only_births_remain();
+    unlock();
+  }
 }
 
 static uint64_t stack_of(void *drcontext) {
