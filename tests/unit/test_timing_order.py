@@ -158,9 +158,16 @@ def on_device(ticks: Sequence[int]) -> list[traces.Record]:
 
 
 def test_device_times_are_medians_as_slice_times_are(tmp_path: Path) -> None:
-    """GIVEN three timer runs, the first one slow THEN the kernel's device time is the median."""
-    own = {f"time{i}": on_device(ticks) for i, ticks in enumerate([[900, 90], [70, 40], [60, 30]])}
-    run = recorded(tmp_path / "run", first=on_device([5, 5]), **own)
+    """GIVEN three timer runs, the first one slow, and one that was cut short THEN the kernel's
+    device time is the median of the three."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "first", "first", on_device([5, 5]), None)
+    cut = {"status": "partial", "reason": "the program was ended by SIGINT"}
+    for i, ticks in enumerate([[900, 90], [70, 40], [60, 30], [1]]):
+        ended = cut if len(ticks) == 1 else {}
+        traces.add_execution(writer, f"time-{i}", "time", on_device(ticks), None, **ended)
+    writer.finish("partial", "")
+    run = Run.open(tmp_path / "run")
     found = device_times(run.executions)
     assert found is not None and found.native
     assert found.seconds["a"] * run.tsc_hz == pytest.approx(110)

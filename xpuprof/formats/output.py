@@ -28,8 +28,12 @@ def write_files(texts: Mapping[Path, str], force: bool) -> list[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text; a name in it that is not UTF-8 with its own bytes, so that a script runs the
-    program."""
-    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    program. Other lone surrogates, which JSON may hold, as escapes."""
+    try:
+        encoded = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        encoded = text.encode("utf-8", "backslashreplace")
+    path.write_bytes(encoded)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from statistics import median
 import numpy as np
 
 from xpuprof.trace.pieces import pieces
-from xpuprof.trace.side_by_side import side_by_side
 from xpuprof.trace.tables import Execution, Process
 
 
@@ -32,16 +31,17 @@ class DeviceTimes:
 
 
 def device_times(executions: Sequence[Execution]) -> DeviceTimes | None:
-    """Of each kernel the median over the timer runs, as for slices, or else the times of the first
-    execution with stamps; None if no launch was stamped."""
+    """Of each kernel the median over the timer runs that ended in order, or else the times of the
+    first timer run with stamps, or of another execution; None if no launch was stamped."""
     timed = [execution for execution in executions if execution.role == "time"]
-    if stamped := list(filter(None, side_by_side(_seconds, timed))):
+    whole = [execution for execution in timed if execution.record.status == "complete"]
+    if stamped := [seconds for seconds in map(_seconds, whole) if seconds]:
         names = dict.fromkeys(name for seconds in stamped for name in seconds)
         return DeviceTimes(
             True, {name: median(seconds.get(name, 0.0) for seconds in stamped) for name in names}
         )
-    for execution in executions:
-        if execution.role != "time" and (seconds := _seconds(execution)):
+    for execution in sorted(executions, key=lambda execution: execution.role != "time"):
+        if seconds := _seconds(execution):
             return DeviceTimes(execution.role != "profile", seconds)
     return None
 

@@ -211,7 +211,7 @@ def summarize(run: Run, timed: Sequence[Path] = ()) -> Summary:
     job = job_of(shown) if shown else None
     slices = job.sums.slices if job else imported.rows if imported else 0
     others = [e for folder in timed for e in Run.open(folder).executions]
-    times = device_times([*others, *executions])
+    times = device_times(others) or device_times(executions)
     return Summary(run, executions, job, slices, _sizes(run.path), imported, times)
 
 
