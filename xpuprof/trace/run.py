@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from xpuprof.trace.losses import losses_of
 from xpuprof.trace.manifest import MANIFEST, is_written, read_manifest
 from xpuprof.trace.records import ExecutionRecord, execution_record
-from xpuprof.trace.side_by_side import side_by_side
 
 if TYPE_CHECKING:  # numpy and pandas are loaded when tables are requested
     from xpuprof.trace.tables import Execution
@@ -102,12 +101,11 @@ class Run:
         """Executions of these entries, each decoded once on first use."""
         from xpuprof.trace.reader import read_execution
 
-        asked = list(records)
-        missing = [record for record in asked if record["name"] not in self._decoded]
-
-        def read(record: Mapping[str, Any]) -> Execution:
-            return read_execution(self.path / record["name"], self.record(record), self.status)
-
-        for record, execution in zip(missing, side_by_side(read, missing), strict=True):
-            self._decoded[record["name"]] = execution
-        return [self._decoded[record["name"]] for record in asked]
+        found = []
+        for record in records:
+            name = record["name"]
+            if name not in self._decoded:
+                entry = self.record(record)
+                self._decoded[name] = read_execution(self.path / name, entry, self.status)
+            found.append(self._decoded[name])
+        return found

@@ -32,7 +32,7 @@ NATIVE_RUNS, SPARE = 4, 0.25
 while the further runs take fewer seconds than SPARE."""
 
 BESIDE_FIRST = ENOUGH_FOR_MEDIAN - 1
-"""Timer runs that show whether the user's execution counts."""
+"""Timer runs after which it is known whether the user's execution counts."""
 
 
 def limits(repeat: Repeat) -> tuple[int, int]:
@@ -45,25 +45,16 @@ def timer_runs(
 ) -> Ending:
     """The timer runs. `first`: the ending of the user's execution, `last`: of the last one so far;
     returns the new last one."""
+    taken = 0
     seconds: list[float] = []
-    # None: not known yet. The user's execution is never delayed by a timer that waits for kernels.
-    first_counts = None if repeat == "auto" and timer == "async" else False
-    while last.undisturbed:
-        native = 1 + len(seconds)
-        suffices = {
-            counts: enough([*seconds, first.wall_s] if counts else seconds, repeat, native)
-            for counts in (True, False)
-        }
-        if first_counts is None and suffices[True] != suffices[False]:
-            first_counts = _first_counts(ready)
-        if suffices[bool(first_counts)]:
-            break
-        number = len(seconds)
-        last = execute.time(ready.writer, ready.program, ready.source, timer, number, user=False)
+    while last.undisturbed and not enough(seconds, repeat, 1 + taken):
+        last = execute.time(ready.writer, ready.program, ready.source, timer, taken, user=False)
+        taken += 1
         seconds.append(last.wall_s)
-    # Reading these runs together is faster.
-    if first_counts is None and len(seconds) - (not last.undisturbed) >= BESIDE_FIRST:
-        _first_counts(ready)
+        # The user's execution is never delayed by a timer that waits for kernels.
+        decided = taken == BESIDE_FIRST and repeat == "auto" and timer == "async"
+        if decided and last.undisturbed and _first_counts(ready):
+            seconds.append(first.wall_s)
     return last
 
 
@@ -79,12 +70,11 @@ def enough(seconds: Sequence[float], repeat: Repeat, native: int) -> bool:
 
 
 def _first_counts(ready: Prepared) -> bool:
-    """Makes the user's execution a timer run if it is like the first two of these."""
+    """Makes the user's execution a timer run if it is like the two after it."""
     # Loaded during the profile; `validate` does without.
     from xpuprof.trace.processes import job_of
 
     first, *others = ready.writer.opened().native
-    others = others[:BESIDE_FIRST]
     try:
         job = job_of(first)
         jobs = [job, *(job_of(other, job.keys if job.several else ()) for other in others)]
