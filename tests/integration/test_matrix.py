@@ -220,7 +220,7 @@ def compare(case: Case, program: list[str], tmp_path: Path) -> None:
 
 WAITS = (
     *("once", "queued", "in-vain", "pending", "thread", "later-thread", "child", "suspended"),
-    *("interrupted", "restarted", "set-again", "rest", "sent"),
+    *("interrupted", "restarted", "set-again", "rest", "sent", "again"),
 )
 
 

@@ -106,9 +106,9 @@ void threads_mark_all(void); /* before the final reading of all counters */
 void threads_forked(void *drcontext);
 /* For the instrumented code: where a thread finds its counters. */
 void thread_insert_base(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
+int thread_base_at(void); /* where that code loads from, in its segment */
 void thread_count(uint32_t cell, uint64_t executions); /* of the calling thread's */
 void thread_keep(uint64_t value);                      /* a word of the calling thread's, for ... */
-int thread_base_at(void);                              /* in its segment */
 void thread_insert_keep(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t from);
 void thread_insert_kept(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t to);
 void thread_insert_compare_kept(void *drcontext, instrlist_t *code, instr_t *where); /* with 0 */
@@ -146,8 +146,9 @@ scratch take_register(void *drcontext, instrlist_t *code, instr_t *where, live_s
                       uint32_t taken, dr_spill_slot_t slot);
 void give_register_back(void *drcontext, instrlist_t *code, instr_t *where, scratch s);
 void insert_mark(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell);
+/* Code that counts is executed, or begins, at `pc`, as far as it shows. */
+bool counting_is_under_way(const byte *pc);
 /* cell += amount (a register, or else 1) without touching the flags; `value` is clobbered. */
-bool counting_is_under_way(const byte *pc); /* or begins there, as far as the code shows */
 void insert_add(void *drcontext, instrlist_t *code, instr_t *where, reg_id_t base, uint32_t cell,
                 reg_id_t value, reg_id_t amount);
 /* `waits`: the code waits for upper halves of vector registers (uppers.c). */
@@ -182,8 +183,8 @@ void insert_release_if_zero(void *drcontext, instrlist_t *code, instr_t *where);
 void trace_label_block(void *drcontext, instrlist_t *code, instr_t *where, uint32_t id);
 void trace_label_end(void *drcontext, instrlist_t *code, instr_t *where);
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag);
-/* In a trace's code, the path executed but not counted at `fault`, or NO_PATH. */
 bool trace_has_marker(const byte *pc);
+/* In a trace's code, the path executed but not counted at `fault`, or NO_PATH. */
 uint32_t trace_pending(void *drcontext, byte *start, const byte *fault);
 dr_emit_flags_t instrument_trace(void *drcontext, void *tag, instrlist_t *code, bool translating);
 
@@ -244,13 +245,15 @@ void waited_forked(void);
 /* ---- sent.c: signals of faults' numbers that somebody sends; without the lock -------------------
  */
 bool sent_seems_fault(int number, const siginfo_t *info); /* to DynamoRIO, in its own code */
-void sent_come_again(int number, unsigned ms);            /* to this thread */
-bool sent_too_early(int number, const siginfo_t *info, const byte *pc);
+void sent_begin(const byte *handler);                     /* DynamoRIO's */
+bool sent_come_again(const siginfo_t *info, unsigned ms); /* to this thread; false: it cannot */
+void sent_returns(siginfo_t *info); /* if it is one that comes again: as it was sent */
+bool sent_too_early(const siginfo_t *info, const byte *pc);
 
 /* ---- signals.c: a handler in front of DynamoRIO's; without the lock -----------------------------
  */
 void signals_come_first(void);
-void signals_changed(void); /* by the program: comes first again, where it did */
+void signals_changed(int i); /* by the program: signal i + 1 comes first again, where it did */
 /* Of signal i + 1. */
 void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get);
 bool signal_is_dynamorios(const xpu_signal_action *action);
@@ -259,7 +262,6 @@ bool signal_at_zero(const dr_siginfo_t *signal); /* code at address 0 was called
 
 enum { SIGNAL_REGISTERS = 23 }; /* in a ucontext_t */
 uint64_t signal_first_handler(void);
-uint64_t signal_dynamorios_handler(void); /* 0: not known */
 bool signal_came_between(uint64_t pc, const char *start, const char *end);
 /* greg_t */
 void signal_keep_registers(long long *to, const long long *from, const siginfo_t *info);

@@ -33,7 +33,7 @@ static void have_handled(int i) {
   signal_action(i, NULL, &action);
   if (action.handler != IGNORED || !handled[i].handler) return;
   signal_action(i, &handled[i], NULL);
-  signals_changed();
+  signals_changed(i);
 }
 
 /* DynamoRIO has set its handlers for faults only. */

@@ -52,8 +52,15 @@ static bool is_interrupted(int number) {
   switch (number) {
     case SYS_read:
     case SYS_readv:
+    case SYS_preadv2:
     case SYS_write:
     case SYS_writev:
+    case SYS_pwritev2:
+    case SYS_tee:
+    case SYS_vmsplice:
+    case SYS_io_uring_enter:
+    case SYS_creat:
+    case SYS_openat2:
     case SYS_open:
     case SYS_openat:
     case SYS_recvfrom:
@@ -182,13 +189,15 @@ static bool find_own_file(char *path, size_t size) {
   return path[0];
 }
 
-/* True: the call was made here. */
+/* True: the call was made here. Not where it asks for the link, or to write, which the kernel
+ * refuses for the program's file and for DynamoRIO's. */
 static bool opens_own_file(void *drcontext, bool in_folder) {
-  enum { HERE = -100 };
+  enum { HERE = -100, WRITES = 03, TRUNCATES = 01000, NOT_THROUGH_LINK = 0400000 };
   long a[4] = {HERE};
   char own[PATH_MAX];
   for (int i = in_folder ? 0 : 1; i < 4; i++)
     a[i] = (long)dr_syscall_get_param(drcontext, in_folder ? i : i - 1);
+  if (a[2] & (WRITES | TRUNCATES | NOT_THROUGH_LINK)) return false;
   if (!names_own_file(a[0], a[1]) || !find_own_file(own, sizeof own)) return false;
   dr_syscall_set_result(drcontext, (reg_t)xp_system_call(SYS_openat, a[0], (long)own, a[2], a[3]));
   return true;
@@ -330,7 +339,7 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
-  if (number == SYS_rt_sigaction) signals_changed();
+  if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);

@@ -39,10 +39,11 @@ bool signal_at_zero(const dr_siginfo_t *signal) {
 
 static int comes_first(int number, siginfo_t *info, ucontext_t *context) {
   greg_t *pc = &context->uc_mcontext.gregs[REG_RIP];
+  sent_returns(info);
   if (start_up_interrupted(number, info, context)) return 1;
   if (kernel_interrupted(number, info, context)) return 1;
   if (waited_arrives(number, info)) return 1;
-  if (sent_too_early(number, info, (const byte *)*pc)) return 1;
+  if (sent_too_early(info, (const byte *)*pc)) return 1;
   if (number == SIGSEGV && !*pc) *pc = NOWHERE;
   return 0;
 }
@@ -52,8 +53,6 @@ void signal_action(int i, const xpu_signal_action *set, xpu_signal_action *get) 
 }
 
 uint64_t signal_first_handler(void) { return (uint64_t)handle_first; }
-
-uint64_t signal_dynamorios_handler(void) { return dynamorios; }
 
 bool signal_came_between(uint64_t pc, const char *start, const char *end) {
   return pc - (uint64_t)start < (uint64_t)(end - start);
@@ -88,17 +87,29 @@ bool signal_is_of_code(int number) {
 bool signal_is_dynamorios(const xpu_signal_action *action) { return action->handler == dynamorios; }
 
 /* DynamoRIO has its handler for faults from the start, and for what the program handles. */
-void signals_come_first(void) {
+static void find_dynamorios(void) {
   enum { IGNORED = 1 };
   xpu_signal_action action;
   signal_action(SIGSEGV - 1, NULL, &action);
-  if (!dynamorios && action.handler > IGNORED) dynamorios = action.handler;
-  for (int i = 0; dynamorios && i < XPU_SIGNALS; i++) {
-    signal_action(i, NULL, &action);
-    if (!signal_is_dynamorios(&action)) continue;
-    action.handler = (uint64_t)handle_first;
-    signal_action(i, &action, NULL);
-  }
+  if (action.handler <= IGNORED) return;
+  sent_begin((const byte *)action.handler);
+  dynamorios = action.handler;
 }
 
-void signals_changed(void) { signals_come_first(); }
+static void come_first(int i) {
+  xpu_signal_action action;
+  signal_action(i, NULL, &action);
+  if (!signal_is_dynamorios(&action)) return;
+  action.handler = (uint64_t)handle_first;
+  signal_action(i, &action, NULL);
+}
+
+void signals_come_first(void) {
+  if (!dynamorios) find_dynamorios();
+  for (int i = 0; dynamorios && i < XPU_SIGNALS; i++) come_first(i);
+}
+
+void signals_changed(int i) {
+  if (!dynamorios) signals_come_first();
+  if (dynamorios && i >= 0 && i < XPU_SIGNALS) come_first(i);
+}

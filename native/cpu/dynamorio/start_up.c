@@ -11,7 +11,6 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include "client.h"
@@ -30,7 +29,8 @@ typedef struct start_up {
   bool at_call;     /* where it was interrupted */
   volatile bool over, called_back;
   uint64_t our_gs;
-  int sent;           /* a signal to send again, or 0 */
+  siginfo_t sent;     /* a signal that must come again; number 0: none */
+  int awaited;        /* the number of one that will, or 0 */
   thread_id_t thread; /* 0: none */
   greg_t registers[SIGNAL_REGISTERS];
 } start_up;
@@ -211,8 +211,8 @@ static void end(void) {
 /* Now the thread is about to build its first blocks. */
 static void send_again(void) {
   enum { MS = 10 };
-  sent_come_again(now->sent, MS);
-  now->sent = 0;
+  now->awaited = sent_come_again(&now->sent, MS) ? now->sent.si_signo : 0;
+  now->sent.si_signo = 0;
 }
 
 /* Of a block that begins at the call, the number is not known. */
@@ -227,8 +227,8 @@ static void go_on_translated(void) {
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_ALL};
   dr_get_mcontext(dr_get_current_drcontext(), &context);
   now->returns = false;
-  now->stays = now->over;
-  if (now->sent) send_again();
+  if (now->sent.si_signo) send_again();
+  now->stays = now->over || now->awaited;
   if (runtime) thread_nests(runtime->depth, runtime->off);
   /* Elsewhere it may be in the middle of what changes its nesting. */
   if (now->over && (!now->interrupted || now->at_call)) end();
@@ -396,10 +396,11 @@ bool start_up_interrupted(int number, const siginfo_t *info, ucontext_t *context
   const bool own = number == CALL_BACK && now->called_back && info->si_code == SI_TKILL;
   const bool was_native = now->active;
   now->stays = 1;
+  if (number == now->awaited) now->awaited = 0;
   const bool taken = take_back(info, registers);
   if (own) now->called_back = false;
   if (taken && sent_seems_fault(number, info)) {
-    now->sent = number;
+    now->sent = *info;
     return true;
   }
   return own || (was_native && fault); /* the thread will cause the fault again */

@@ -54,6 +54,7 @@ typedef struct birth {
   uint64_t stack;
   uint32_t number;
   bool child, runtime;
+  uint64_t blocks; /* its creator's */
 } birth;
 
 static thread *threads;
@@ -195,8 +196,10 @@ uint64_t thread_kept(void) { return (uint64_t)words()[1]; }
 
 void thread_announced(uint64_t stack, bool child, bool runtime) {
   birth *b = dr_global_alloc(sizeof *b);
+  const thread *creator = current(dr_get_current_drcontext());
+  const uint64_t blocked = creator ? creator->blocks : 0;
   lock();
-  *b = (birth){births, stack, child || runtime ? 0 : number_new(), child, runtime};
+  *b = (birth){births, stack, child || runtime ? 0 : number_new(), child, runtime, blocked};
   births = b;
   unlock();
 }
@@ -258,6 +261,7 @@ void thread_starts(void *drcontext) {
     t->runtime = b.runtime;
     t->child = b.child;
     t->ignores = process_ignores;
+    t->blocks = b.blocks;
     t->number = b.number;
   } else {
     t->number = number_new();

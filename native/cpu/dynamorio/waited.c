@@ -13,6 +13,7 @@
 /* Handlers use both tables, so they have no lock, and a fixed size. What finds no place is
  * DynamoRIO's alone. */
 enum { MAX_ARRIVALS = 256, MAX_WAITS = 256 };
+enum { REAL_TIME = 32 }; /* signals from this one on */
 
 /* DynamoRIO keeps it, perhaps although a call has answered it; or it was sent on to a thread. */
 enum { FREE, BUSY, SENT_ON, KEPT, ANSWERED };
@@ -55,83 +56,118 @@ static bool is_for(const struct arrival *a, thread_id_t thread) {
   return a->for_process || a->thread == thread;
 }
 
-static struct arrival *first_of(uint64_t set, thread_id_t thread, int state) {
+static void set_state(struct arrival *a, int state) {
+  __atomic_store_n(&a->state, state, __ATOMIC_SEQ_CST);
+}
+
+/* The first of these kept signals that the thread may have. */
+static struct arrival *first_kept(uint64_t set, thread_id_t thread) {
   struct arrival *first = NULL;
   for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
-    if (state_of(a) == state && (set & bit(a->number)) && is_for(a, thread) &&
+    if (state_of(a) == KEPT && (set & bit(a->number)) && is_for(a, thread) &&
         (!first || a->number < first->number ||
          (a->number == first->number && a->order < first->order)))
       first = a;
   return first;
 }
 
-/* Linux keeps one signal of a number, but all real-time ones. */
+static struct arrival *own(int number, thread_id_t thread, int state) {
+  for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
+    if (state_of(a) == state && a->number == number && a->thread == thread) return a;
+  return NULL;
+}
+
+/* Not of a call or a fault of the thread. */
+static bool is_for_process(int number, const siginfo_t *info) {
+  return info->si_code != SI_TKILL && number != SIGPIPE;
+}
+
+static bool is_kept(int number, bool for_process, thread_id_t thread) {
+  for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
+    if (state_of(a) == KEPT && a->number == number && a->for_process == for_process &&
+        (for_process || a->thread == thread))
+      return true;
+  return false;
+}
+
+/* Linux keeps one signal of a number, but all real-time ones. DynamoRIO keeps one for each thread,
+ * perhaps one that a call has answered: it stands for the new one. */
+static struct arrival *place(int number, thread_id_t thread) {
+  enum { MOST_REAL_TIME = MAX_ARRIVALS / 2 };
+  struct arrival *answered = number < REAL_TIME ? own(number, thread, ANSWERED) : NULL;
+  if (answered && change(&answered->state, ANSWERED, BUSY)) return answered;
+  const int room = number < REAL_TIME ? MAX_ARRIVALS : MOST_REAL_TIME;
+  for (struct arrival *a = arrivals; a < arrivals + room; a++)
+    if (change(&a->state, FREE, BUSY)) return a;
+  return NULL;
+}
+
 static struct arrival *note(int number, const siginfo_t *info, thread_id_t thread) {
-  enum { REAL_TIME = 32 };
-  if (number < REAL_TIME && first_of(bit(number), thread, KEPT)) return NULL;
-  for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++) {
-    if (!change(&a->state, FREE, BUSY)) continue;
-    a->number = number;
-    a->for_process = info->si_code != SI_TKILL;
-    a->thread = thread;
-    a->order = __atomic_fetch_add(&n_arrived, 1, __ATOMIC_RELAXED);
-    a->info = *info;
-    __atomic_store_n(&a->state, KEPT, __ATOMIC_SEQ_CST);
-    return a;
-  }
-  return NULL;
-}
-
-static struct wait *wait_for(int number) {
-  for (struct wait *w = waits; w < waits + MAX_WAITS; w++)
-    if (__atomic_load_n(&w->thread, __ATOMIC_SEQ_CST) && (w->set & bit(number))) return w;
-  return NULL;
-}
-
-/* As it arrived at first, if it was sent on. */
-static struct arrival *note_again(int number, thread_id_t thread) {
-  struct arrival *a = first_of(bit(number), thread, SENT_ON);
-  if (!a || a->thread != thread) return NULL;
-  __atomic_store_n(&a->state, KEPT, __ATOMIC_SEQ_CST);
+  const bool for_process = is_for_process(number, info);
+  if (number < REAL_TIME && is_kept(number, for_process, thread)) return NULL;
+  struct arrival *a = place(number, thread);
+  if (!a) return NULL;
+  a->number = number;
+  a->for_process = for_process;
+  a->thread = thread;
+  a->order = __atomic_fetch_add(&n_arrived, 1, __ATOMIC_RELAXED);
+  a->info = *info;
+  set_state(a, KEPT);
   return a;
 }
 
-/* Linux lets nobody send it with what it holds. */
-static void send_on(struct arrival *a, thread_id_t thread) {
-  a->thread = thread;
-  __atomic_store_n(&a->state, SENT_ON, __ATOMIC_SEQ_CST);
-  xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)thread, a->number, 0);
+static thread_id_t waiter_for(int number) {
+  for (struct wait *w = waits; w < waits + MAX_WAITS; w++) {
+    const thread_id_t thread = __atomic_load_n(&w->thread, __ATOMIC_SEQ_CST);
+    if (thread && (w->set & bit(number))) return thread;
+  }
+  return 0;
+}
+
+/* Linux lets nobody send it with what it holds. False: the thread has gone. */
+static bool send_on(struct arrival *a, thread_id_t to) {
+  const thread_id_t from = a->thread;
+  a->thread = to;
+  set_state(a, SENT_ON);
+  if (xp_system_call(SYS_tgkill, (long)dr_get_process_id(), (long)to, a->number, 0) == 0)
+    return true;
+  a->thread = from;
+  set_state(a, KEPT);
+  return false;
 }
 
 /* In a handler. True: DynamoRIO must not see the signal. */
 bool waited_arrives(int number, const siginfo_t *info) {
   void *drcontext = dr_get_current_drcontext();
   const uint64_t *blocks = drcontext ? thread_blocks(drcontext) : NULL;
-  if (!blocks || signal_is_of_code(number) ||
-      !(*blocks & ~__atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED) & bit(number)))
-    return false;
+  if (!blocks || signal_is_of_code(number)) return false;
   const thread_id_t thread = own_thread();
-  struct arrival *a = note_again(number, thread);
-  if (!a) a = note(number, info, thread);
-  const struct wait *w = a && a->for_process ? wait_for(number) : NULL;
-  if (!w) return false;
-  const thread_id_t waits_for = w->thread;
-  if (change(&a->state, KEPT, BUSY))
-    send_on(a, waits_for);
+  struct arrival *a = own(number, thread, SENT_ON); /* as it arrived at first */
+  const uint64_t wanted = ~__atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED) & bit(number);
+  if (!(*blocks & wanted)) {
+    if (a) set_state(a, FREE);
+    return false;
+  }
+  if (a)
+    set_state(a, KEPT);
   else
-    __atomic_store_n(&a->state, FREE, __ATOMIC_SEQ_CST);
+    a = note(number, info, thread);
+  const thread_id_t waiter = a && a->for_process ? waiter_for(number) : 0;
+  if (!waiter) return false;
+  if (change(&a->state, KEPT, BUSY)) return send_on(a, waiter);
+  set_state(a, FREE); /* a call has just answered it */
   return true;
 }
 
 /* DynamoRIO delivers it. True: a call has answered it. */
 bool waited_was_answered(void *drcontext, int number) {
   const thread_id_t thread = dr_get_thread_id(drcontext);
-  struct arrival *a = first_of(bit(number), thread, ANSWERED);
-  if (a && a->thread == thread) {
-    __atomic_store_n(&a->state, FREE, __ATOMIC_SEQ_CST);
+  struct arrival *a = own(number, thread, ANSWERED);
+  if (a) {
+    set_state(a, FREE);
     return true;
   }
-  if ((a = first_of(bit(number), thread, KEPT))) change(&a->state, KEPT, FREE);
+  if ((a = first_kept(bit(number), thread))) change(&a->state, KEPT, FREE);
   return false;
 }
 
@@ -209,18 +245,18 @@ static void end_of(thread_id_t thread) {
 void waited_after_wait(void *drcontext, void *to) {
   const thread_id_t thread = own_thread();
   const long number = (long)dr_syscall_get_result(drcontext);
-  struct arrival *a = number > 0 ? first_of(bit((int)number), thread, SENT_ON) : NULL;
-  if (a && a->thread == thread) {
+  struct arrival *a = number > 0 ? own((int)number, thread, SENT_ON) : NULL;
+  if (a) {
     if (to) dr_safe_write(to, sizeof a->info, &a->info, NULL);
-    __atomic_store_n(&a->state, FREE, __ATOMIC_SEQ_CST);
+    set_state(a, FREE);
   }
   end_of(thread);
 }
 
-static void answer(void *drcontext, const struct arrival *a, void *to) {
+static void answer(void *drcontext, const siginfo_t *info, void *to) {
   enum { FAULT = 14 };
-  const bool failed = to && !dr_safe_write(to, sizeof a->info, &a->info, NULL);
-  dr_syscall_set_result(drcontext, (reg_t)(failed ? -FAULT : a->number));
+  const bool failed = to && !dr_safe_write(to, sizeof *info, info, NULL);
+  dr_syscall_set_result(drcontext, (reg_t)(failed ? -FAULT : info->si_signo));
 }
 
 /* Before rt_sigtimedwait(). Signals are blocked in Linux before we look, so none is missed. True:
@@ -228,13 +264,16 @@ static void answer(void *drcontext, const struct arrival *a, void *to) {
 bool waited_answers(void *drcontext, const void *from, void *to, size_t size) {
   uint64_t set;
   struct arrival *a;
+  siginfo_t info;
   if (!read_set(from, size, &set)) return false;
   struct wait *w = begin(set);
-  do a = first_of(set, dr_get_thread_id(drcontext), KEPT);
-  while (a && !change(&a->state, KEPT, a->thread ? ANSWERED : FREE));
+  do {
+    a = first_kept(set, dr_get_thread_id(drcontext));
+    if (a) info = a->info;
+  } while (a && !change(&a->state, KEPT, a->thread ? ANSWERED : FREE));
   if (!a) return false;
   if (w) end(w);
-  answer(drcontext, a, to);
+  answer(drcontext, &info, to);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -75,6 +76,7 @@ static void let_thread_wait(void) {
   if (!fork()) {
     usleep(200000);
     kill(getppid(), SIGTERM);
+    usleep(200000); /* SIGCHLD may overtake it */
     _exit(0);
   }
   while (!number) continue;
@@ -207,22 +209,48 @@ static void show_restarted(void) {
 
 /* From another process, in the middle of whatever it computes. Their numbers are those of faults,
  * and of what the kernel sends for a call. */
+static volatile int *shared;
+
+static void count(int number, siginfo_t *info, void *context) {
+  (void)number, (void)context;
+  *shared += info->si_code == SI_USER && info->si_pid != getpid();
+}
+
 static void handle_sent(void) {
-  enum { EACH = 15, PAUSE_US = 20000 };
+  enum { EACH = 15, PAUSE_US = 20000, STEP_US = 1000 };
   const int numbers[] = {SIGABRT, SIGPIPE, SIGXCPU, SIGBUS, SIGSEGV, SIGFPE};
   const int n = sizeof numbers / sizeof *numbers;
+  const struct sigaction action = {.sa_sigaction = count, .sa_flags = SA_SIGINFO};
   volatile long turns = 0;
-  for (int i = 0; i < n; i++) signal(numbers[i], handle);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int i = 0; i < n; i++) sigaction(numbers[i], &action, NULL);
   if (!fork()) {
     for (int i = 0; i < n * EACH; i++) {
       usleep(PAUSE_US);
       kill(getppid(), numbers[i % n]);
+      while (*shared == i) usleep(STEP_US);
     }
     _exit(0);
   }
-  while (handled < n * EACH) turns++;
+  while (*shared < n * EACH) turns++;
   wait(NULL);
-  printf("handled %d\n", handled);
+  printf("handled %d\n", *shared);
+}
+
+/* As a server does. */
+static void wait_again_and_again(void) {
+  enum { ROUNDS = 600 };
+  int sum = 0;
+  for (int i = 0; i < ROUNDS; i++) {
+    const int number = i % 10 ? SIGUSR1 : SIGRTMIN + 2;
+    kill(getpid(), number);
+    sum += wait_for_one() == number;
+  }
+  kill(getpid(), SIGUSR1);
+  signal(SIGUSR1, handle);
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  for (int i = 0; i < 2; i++) raise(SIGUSR1);
+  printf("waited for %d, handled %d\n", sum, handled);
 }
 
 static const struct {
@@ -242,6 +270,7 @@ static const struct {
     {"set-again", set_again},
     {"rest", show_rest},
     {"sent", handle_sent},
+    {"again", wait_again_and_again},
 };
 
 int main(int argc, char **argv) {
