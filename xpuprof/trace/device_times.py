@@ -31,23 +31,26 @@ class DeviceTimes:
 
 
 def device_times(executions: Sequence[Execution]) -> DeviceTimes | None:
-    """Of each kernel the median over the timer runs that ended in order, or else the times of the
-    first timer run with stamps, or of another execution; None if no launch was stamped."""
-    timed = [execution for execution in executions if execution.role == "time"]
-    whole = [execution for execution in timed if execution.record.status == "complete"]
+    """Each kernel's median over the complete timer runs. Without one that has stamps, the times of
+    a partial timer run, else of another execution; None if no launch was stamped."""
+    whole = [execution for execution in executions if _is_whole_timer_run(execution)]
     if stamped := [seconds for seconds in map(_seconds, whole) if seconds]:
         names = dict.fromkeys(name for seconds in stamped for name in seconds)
         return DeviceTimes(
             True, {name: median(seconds.get(name, 0.0) for seconds in stamped) for name in names}
         )
     for execution in sorted(executions, key=lambda execution: execution.role != "time"):
-        if seconds := _seconds(execution):
+        if not _is_whole_timer_run(execution) and (seconds := _seconds(execution)):
             return DeviceTimes(execution.role != "profile", seconds)
     return None
 
 
+def _is_whole_timer_run(execution: Execution) -> bool:
+    return execution.role == "time" and execution.record.status == "complete"
+
+
 def _seconds(execution: Execution) -> dict[str, float]:
-    """Of all processes, by kernel; empty without stamps."""
+    """Seconds on the device by kernel, summed over the processes; empty without stamps."""
     seconds: dict[str, float] = {}
     for process in execution.processes:
         for name, ticks in _ticks(process).items():

@@ -42,6 +42,12 @@ RESERVE = ".reserve"
 """A reserve file of a manifest's size, removed when the disk is full so that the end can be
 recorded."""
 RESERVED_BYTES = 1 << 14
+_REMEDIES = {
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name another output folder"
+    ),
+    errno.ENOENT: "leave its folder where it is until the run has ended",
+}
 
 
 def create_run(
@@ -239,11 +245,7 @@ class RunWriter:
             os.fsync(file.fileno())
 
     def _refused(self, error: OSError) -> OutputError:
-        remedy = "make room, or name another output folder"
-        if error.errno == errno.ENOENT:
-            remedy = "leave its folder where it is until the run has ended"
-        elif error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            remedy = "name another output folder"
+        remedy = _REMEDIES.get(error.errno or 0, "name another output folder")
         return OutputError(
             f"the run in {self.path} cannot be recorded ({error.strerror}); {remedy}"
         )

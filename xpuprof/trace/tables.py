@@ -49,7 +49,7 @@ class CpuVectors:
 
     @property
     def slice(self) -> U32:
-        """Each row's slice, made anew: rows are many, and few ask for it."""
+        """The slice of each row, computed on demand: rows are many, and few callers need it."""
         sizes: I64 = np.diff(self.slice_start).astype(np.int64)
         return np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
 

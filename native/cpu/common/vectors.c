@@ -33,9 +33,8 @@ void vector_put(uint32_t thread, uint64_t slice) {
   xp_put_varint(&head, instructions);
   uint8_t *start = vector.data + HEAD - head.size;
   __builtin_memcpy(start, bytes, head.size);
-  xp_body record;
-  xp_body_init(&record, start, vector.size - HEAD + head.size);
-  record.size = record.room;
+  const size_t size = vector.size - HEAD + head.size;
+  xp_body record = {start, size, size, 0};
   stream_put(XP_CPU_BBV, &record, slice);
   slice_add(instructions);
 }

@@ -45,8 +45,10 @@ extern const char etext[] __attribute__((visibility("hidden")));
  */
 void lock(void);
 void unlock(void);
-/* By the kernel's name for a process's executable, /proc/self/exe; without the lock. */
-bool names_own_file(long folder, long path);
+struct stat;
+/* The path, which leads to `file`, is the kernel's name for a process's executable,
+ * /proc/self/exe; without the lock. */
+bool names_own_file(long folder, long path, const struct stat *file);
 
 void options_read(const char *folder); /* with dynamorio.options; NULL: none */
 

@@ -248,16 +248,18 @@ static part part_of_access(const byte *pc) {
   return ELSE;
 }
 
+static bool is_near_branch(const byte *pc) { return pc[0] == 0x0f && (pc[1] & 0xf0) == 0x80; }
+
 static bool jumps(const byte *pc) {
   while (pc[0] == 0x66 || pc[0] == 0xf2 || pc[0] == 0xf3 || (pc[0] & 0xf0) == 0x40) pc++;
   return (pc[0] & 0xf0) == 0x70 || (pc[0] & 0xfc) == 0xe0 || (pc[0] & 0xfc) == 0xe8 ||
-         (pc[0] & 0xfe) == 0xc2 || pc[0] == 0xff || (pc[0] == 0x0f && (pc[1] & 0xf0) == 0x80);
+         (pc[0] & 0xfe) == 0xc2 || pc[0] == 0xff || is_near_branch(pc);
 }
 
 /* The branch around the count of a way out of a trace. */
 static bool is_around_count(const byte *pc) {
   enum { LENGTH = 6 };
-  return pc[0] == 0x0f && (pc[1] & 0xf0) == 0x80 && part_of_move(pc + LENGTH) == BEGINS;
+  return is_near_branch(pc) && part_of_move(pc + LENGTH) == BEGINS;
 }
 
 bool counting_is_under_way(const byte *pc) {

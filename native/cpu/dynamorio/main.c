@@ -95,15 +95,36 @@ static bool is_interrupted(int number) {
 
 static bool wanted(void *drcontext, int number) {
   (void)drcontext;
-  return is_interrupted(number) || number == SYS_exit || number == SYS_clone ||
-         number == SYS_clone3 || number == SYS_vfork || number == SYS_fork ||
-         number == SYS_execve || number == SYS_execveat || number == SYS_kill ||
-         number == SYS_tgkill || number == SYS_close_range || number == SYS_prctl ||
-         number == SYS_rt_sigaction || number == SYS_seccomp || number == SYS_arch_prctl ||
-         number == SYS_ptrace || number == SYS_rt_sigprocmask || number == SYS_rt_sigtimedwait ||
-         number == SYS_rt_sigpending || number == SYS_rt_sigsuspend || number == SYS_ppoll ||
-         number == SYS_signalfd || number == SYS_signalfd4 || number == SYS_setitimer ||
-         number == SYS_getitimer || number == SYS_alarm;
+  switch (number) {
+    case SYS_exit:
+    case SYS_clone:
+    case SYS_clone3:
+    case SYS_vfork:
+    case SYS_fork:
+    case SYS_execve:
+    case SYS_execveat:
+    case SYS_kill:
+    case SYS_tgkill:
+    case SYS_close_range:
+    case SYS_prctl:
+    case SYS_rt_sigaction:
+    case SYS_seccomp:
+    case SYS_arch_prctl:
+    case SYS_ptrace:
+    case SYS_rt_sigprocmask:
+    case SYS_rt_sigtimedwait:
+    case SYS_rt_sigpending:
+    case SYS_rt_sigsuspend:
+    case SYS_ppoll:
+    case SYS_signalfd:
+    case SYS_signalfd4:
+    case SYS_setitimer:
+    case SYS_getitimer:
+    case SYS_alarm:
+      return true;
+    default:
+      return is_interrupted(number);
+  }
 }
 
 static uint64_t stack_pointer(void *drcontext) {
@@ -170,15 +191,20 @@ static bool runs_natively(void *drcontext) {
 
 static struct stat tool; /* DynamoRIO's file, which is the process's executable for the kernel */
 
+enum { HERE = -100 };
+
 static bool find(long folder, long path, long flags, struct stat *file) {
   return xp_system_call(SYS_newfstatat, folder, path, (long)file, flags) == 0;
 }
 
-bool names_own_file(long folder, long path) {
+static bool is_tool(const struct stat *file) {
+  return file->st_dev == tool.st_dev && file->st_ino == tool.st_ino;
+}
+
+bool names_own_file(long folder, long path, const struct stat *file) {
   enum { NOT_THROUGH_LINK = 0x100 };
-  struct stat that, link;
-  return find(folder, path, 0, &that) && that.st_dev == tool.st_dev && that.st_ino == tool.st_ino &&
-         find(folder, path, NOT_THROUGH_LINK, &link) && S_ISLNK(link.st_mode);
+  struct stat link;
+  return is_tool(file) && find(folder, path, NOT_THROUGH_LINK, &link) && S_ISLNK(link.st_mode);
 }
 
 static bool find_own_file(char *path, size_t size) {
@@ -192,13 +218,16 @@ static bool find_own_file(char *path, size_t size) {
 /* True: the call was made here. Not where it asks for the link, or to write, which the kernel
  * refuses for the program's file and for DynamoRIO's. */
 static bool opens_own_file(void *drcontext, bool in_folder) {
-  enum { HERE = -100, WRITES = 03, TRUNCATES = 01000, NOT_THROUGH_LINK = 0400000 };
+  enum { WRITES = 03, TRUNCATES = 01000, NOT_THROUGH_LINK = 0400000 };
   long a[4] = {HERE};
   char own[PATH_MAX];
+  struct stat file;
   for (int i = in_folder ? 0 : 1; i < 4; i++)
     a[i] = (long)dr_syscall_get_param(drcontext, in_folder ? i : i - 1);
   if (a[2] & (WRITES | TRUNCATES | NOT_THROUGH_LINK)) return false;
-  if (!names_own_file(a[0], a[1]) || !find_own_file(own, sizeof own)) return false;
+  if (!find(a[0], a[1], 0, &file) || !names_own_file(a[0], a[1], &file) ||
+      !find_own_file(own, sizeof own))
+    return false;
   dr_syscall_set_result(drcontext, (reg_t)xp_system_call(SYS_openat, a[0], (long)own, a[2], a[3]));
   return true;
 }
@@ -215,9 +244,7 @@ static void execute_what_is_meant(void *drcontext) {
   static char own[PATH_MAX];
   struct stat that;
   long path = (long)dr_syscall_get_param(drcontext, 0);
-  if (xp_system_call(SYS_stat, path, (long)&that, 0, 0) < 0 || tool.st_dev != that.st_dev ||
-      tool.st_ino != that.st_ino || !find_own_file(own, sizeof own))
-    return;
+  if (!find(HERE, path, 0, &that) || !is_tool(&that) || !find_own_file(own, sizeof own)) return;
   asked.drcontext = drcontext;
   asked.path = (reg_t)path;
   dr_syscall_set_param(drcontext, 0, (reg_t)own);

@@ -105,7 +105,7 @@ static bool reads_file(long descriptor) {
 static bool opens_file(long folder, long path) {
   struct stat file;
   return xp_system_call(SYS_newfstatat, folder, path, (long)&file, 0) != 0 ||
-         ((S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) && !names_own_file(folder, path));
+         ((S_ISREG(file.st_mode) || S_ISDIR(file.st_mode)) && !names_own_file(folder, path, &file));
 }
 
 /* Calls that DynamoRIO ignores, and that no signal interrupts. */
