@@ -110,7 +110,8 @@ static const char *reason_of(int error) {
     case EFAULT: /* a page without disk space, or after the end of the file */
     case ENOSPC:
     case EDQUOT:
-      return "the disk of the run directory is full, or the run has ended";
+      return "the disk of the run directory is full, or the run has ended; make room, or name "
+             "another folder";
     case EEXIST:
       return "it executed another program or loaded our library twice (dlmopen), and the first "
              "trace is kept";

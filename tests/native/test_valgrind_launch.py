@@ -259,6 +259,67 @@ int main(int argc, char **argv) {
     assert (done.returncode, done.stdout) == (native.returncode, native.stdout)
 
 
+def test_records_of_threads(tmp_path: Path) -> None:
+    """GIVEN threads that come, go and fork THEN each starts without an alternate stack and with its
+    creator's signal mask; threads that there are not take no memory."""
+    source = """#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { THREADS = 40 };
+static int wrong;
+static pthread_barrier_t all;
+static void *thread(void *forks) {
+  static _Thread_local char room[1 << 14];
+  stack_t stack = {.ss_sp = room, .ss_size = sizeof room}, before;
+  sigset_t mask;
+  int status = 0;
+  pthread_barrier_wait(&all);
+  sigaltstack(&stack, &before);
+  pthread_sigmask(SIG_BLOCK, NULL, &mask);
+  if (!(before.ss_flags & SS_DISABLE) || !sigismember(&mask, SIGUSR1))
+    __atomic_fetch_add(&wrong, 1, __ATOMIC_SEQ_CST);
+  if (forks) {
+    pid_t child = fork();
+    if (!child) {
+      pthread_t another;
+      pthread_barrier_init(&all, NULL, 1);
+      if (pthread_create(&another, NULL, thread, NULL)) _exit(9);
+      pthread_join(another, NULL);
+      _exit(wrong ? 8 : 7);
+    }
+    waitpid(child, &status, 0);
+    if (status != 7 << 8) __atomic_fetch_add(&wrong, 1, __ATOMIC_SEQ_CST);
+  }
+  return NULL;
+}
+int main(void) {
+  char line[256];
+  long most = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, file)) sscanf(line, "VmHWM: %ld", &most);
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &mask, NULL);
+  for (int round = 0; round < 3; round++) {
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&all, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, thread, i % 20 ? NULL : line);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  }
+  printf("%d %ld", wrong, most);
+}
+"""
+    program = compile_text(source, tmp_path / "threads", "-pthread")
+    wrong, kilobytes = run_text([program]).stdout.split()
+    assert wrong == "0"
+    done = profile(Valgrind(), [program], tmp_path / "run")
+    wrong, under_valgrind = done.process.stdout.split()
+    assert wrong == "0" and int(under_valgrind) - int(kilobytes) < 20 << 10
+
+
 @pytest.mark.slow
 def test_more_threads_than_can_be_counted(tmp_path: Path) -> None:
     """GIVEN more threads at a time than have room for their counters in Valgrind's address space

@@ -73,7 +73,7 @@ def test_settings_are_read_before_the_program_clears_them(tmp_path: Path) -> Non
     assert stream.end == (10, 10)
 
 
-FULL = f"{DISK_FULL}, or the run has ended"
+FULL = f"{DISK_FULL}, or the run has ended; make room, or name another folder"
 LIMIT = "its trace has reached the limit on file sizes"
 LOST = {
     "before-setuid": "the process may not write into the run directory",

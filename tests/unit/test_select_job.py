@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,13 +196,11 @@ def test_errors_of_a_worker_arrive(workers: DaskExecutor) -> None:
 )
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_scheduler_that_is_not_there(address: str, told: str) -> None:
-    """The error names it and the remedy within seconds, without a traceback from Dask."""
+    """The error names it and the remedy, without a traceback from Dask."""
     pytest.importorskip("distributed", reason="needs Dask: pip install 'xpuprof[dask]'")
-    begin = time.monotonic()
     with pytest.raises(UsageError, match=told):
         DaskExecutor(scheduler=address)
     gc.collect()
-    assert time.monotonic() - begin < 15.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@
 #include "libvex.h"
 #include "native_kernels.h"
 #include "program_name.h"
-#include "pub_tool_aspacemgr.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -42,31 +41,6 @@ extern void __wrap_sanityCheckIRSB(const struct _IRSB *, const HChar *, Bool, UI
 
 void __wrap_sanityCheckIRSB(const struct _IRSB *sb, const HChar *caller, Bool flat, UInt word) {
   (void)sb, (void)caller, (void)flat, (void)word;
-}
-
-/* The scheduler clears the states of all threads that there may be (--max-threads) twice: 29 MB
- * that have just been mapped, so that they are zeros. Left alone, 11 MB of them are never touched.
- */
-extern ThreadId __real_vgPlain_scheduler_init_phase1(void);
-extern ThreadId __wrap_vgPlain_scheduler_init_phase1(void);
-extern void *__real_vgPlain_memset(void *, Int, SizeT);
-extern void *__wrap_vgPlain_memset(void *, Int, SizeT);
-extern struct ThreadState *VG_(threads);
-
-static Addr states, states_end; /* while they are cleared */
-
-ThreadId __wrap_vgPlain_scheduler_init_phase1(void) {
-  const NSegment *segment = VG_(am_find_nsegment)((Addr)VG_(threads));
-  states = (Addr)VG_(threads);
-  states_end = segment->end;
-  ThreadId result = __real_vgPlain_scheduler_init_phase1();
-  states = states_end = 0;
-  return result;
-}
-
-void *__wrap_vgPlain_memset(void *start, Int value, SizeT size) {
-  if (!value && (Addr)start >= states && (Addr)start < states_end) return start;
-  return __real_vgPlain_memset(start, value, size);
 }
 
 /* A process that has dropped its rights cannot make a log in the run directory. */
