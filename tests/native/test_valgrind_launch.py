@@ -306,7 +306,8 @@ int main(void) {
   for (int round = 0; round < 3; round++) {
     pthread_t threads[THREADS];
     pthread_barrier_init(&all, NULL, THREADS);
-    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, thread, i % 20 ? NULL : line);
+    for (int i = 0; i < THREADS; i++)
+      pthread_create(&threads[i], NULL, thread, i % 20 ? NULL : line);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   }
   printf("%d %ld", wrong, most);
