@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,45 @@ def test_setuid_child_is_noted_in_the_log(open_path: Path) -> None:
     assert failures(done.folder) == []
     (log,) = done.folder.glob("valgrind-*.log")
     assert f"{program} runs natively: it is {NATIVELY}" in log.read_text()
+
+
+SANITIZED_NATIVELY = "a program with AddressSanitizer (impossible under Valgrind)"
+SANITIZED = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int n, char **words) {
+  char *text = malloc(8);
+  (void)words;
+  memset(text, n, 8);
+  printf("%d\\n", text[7]);
+  free(text);
+  return 5;
+}
+"""
+
+
+@pytest.mark.parametrize("behind", [[], ["sh", "-c", '"$0"; exit $?']])
+@pytest.mark.parametrize("flags", [[], ["-static-libasan"]])
+def test_address_sanitizer_runs_natively(
+    tmp_path: Path, flags: list[str], behind: list[str]
+) -> None:
+    """GIVEN a program with AddressSanitizer, which ends under Valgrind before main(), THEN it runs
+    to its end as it does alone, and run or log say that its CPU work is missing."""
+    program = tmp_path / "sanitized"
+    try:
+        compile_text(SANITIZED, program, "-fsanitize=address", *flags, compiler="gcc")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no compiler with AddressSanitizer")
+    line = [*behind, str(program)]
+    alone = run_text(line)
+    done = profile(Valgrind(), line, execution(tmp_path))
+    assert (alone.returncode, alone.stdout) == (5, "1\n")
+    assert (done.process.returncode, done.process.stdout) == (alone.returncode, alone.stdout)
+    assert done.process.stderr == alone.stderr
+    logs = "".join(log.read_text() for log in done.folder.glob("valgrind-*.log"))
+    assert f"{program} runs natively: it is {SANITIZED_NATIVELY}" in logs
+    lacks = f"its CPU work: it executed {SANITIZED_NATIVELY}, which runs natively"
+    assert failures(done.folder) == ([] if behind else [lacks])
 
 
 @needs_root

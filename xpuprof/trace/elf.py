@@ -81,6 +81,12 @@ def exported(path: str | Path) -> set[str]:
     return found
 
 
+def has_symbol(path: str | Path, name: str) -> bool:
+    """Whether one of the file's symbol tables names this symbol, defined or not."""
+    word = f"\0{name}\0".encode()
+    return any(word in names for _, names in _symbols(path, _SYMBOL_TABLES))
+
+
 def function_offsets(path: str | Path) -> set[int]:
     """Offsets of the functions in the file's symbol tables; empty for a stripped or other file."""
     base = lowest_address(path)

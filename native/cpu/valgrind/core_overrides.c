@@ -3,6 +3,7 @@
 
 /* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
  * the program with something this tool never uses, or harm it. */
+#include "address_sanitizer.h"
 #include "executables.h"
 #include "hand_over.h"
 #include "host_cpu.h"
@@ -125,6 +126,8 @@ static Bool can_follow(const HChar *path) {
     reason = "a program whose arguments leave no room for Valgrind's own";
   if (!reason && !may_execute_tool())
     reason = "a program of another user or root folder, where Valgrind cannot be executed";
+  if (!reason && path && has_address_sanitizer(path))
+    reason = "a program with AddressSanitizer (impossible under Valgrind)";
   if (!reason) return True;
   VG_(umsg)("xpuprof: %s runs natively: it is %s\n", path, reason);
   if (process_is_root()) stream_runs_natively(reason);

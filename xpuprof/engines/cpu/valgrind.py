@@ -14,6 +14,7 @@ from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_version, native_file, unbuilt
 from xpuprof.engines.rights import startable
 from xpuprof.errors import EngineError
+from xpuprof.trace.elf import has_symbol
 
 TOOL = "valgrind/xpuprof-amd64-linux"
 LAUNCHER = "valgrind/launcher"
@@ -63,7 +64,7 @@ class Valgrind(CpuEngine):
             raise EngineError(
                 "the run directory's path is too long for valgrind; name another output folder"
             )
-        started = startable(argv)
+        started = startable(argv, _has_address_sanitizer)
         command = [
             str(native_file(LAUNCHER)),
             "--tool=xpuprof",
@@ -93,6 +94,11 @@ def _translations() -> list[str]:
     """Where the tool keeps translations between runs; none without a usable cache folder."""
     folder = limited_folder("translations", MOST_KEPT)
     return [f"--translations={folder}"] if folder else []
+
+
+def _has_address_sanitizer(path: str) -> bool:
+    """Such a program needs the memory where Valgrind lies (address_sanitizer.c)."""
+    return has_symbol(path, "__asan_init")
 
 
 def _without_x86(components: str) -> str:
