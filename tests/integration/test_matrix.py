@@ -60,6 +60,7 @@ def limit(option: str) -> tuple[str, ...]:
 
 IGNORING = ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh")
 KILLED = "sh -c 'kill -HUP $$; echo $?'"
+STACKS = "ulimit -S -s 2000; sh -c 'ulimit -s'; ulimit -S -s 4000; exec sh -c 'ulimit -s'"
 
 CASES = [
     *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
@@ -97,6 +98,12 @@ CASES = [
     Case("small files only", ("threads",), limit("-f 2000")),
     Case("its own file limit", ("file-size", "own")),
     Case("its own core limit", ("fault",), limit("-c 0")),
+    Case("a large stack", ("stack", "30"), limit("-S -s 40000")),
+    Case("a stack without limit", ("stack", "30"), limit("-S -s unlimited")),
+    Case("its own stack limit", ("stack-limit", "30")),
+    Case("stack limits of what it executes", ("sh", "-c", STACKS)),
+    Case("a stack that overflows", ("stack-overflow",)),
+    Case("a small stack that overflows", ("stack-overflow",), limit("-S -s 512")),
     Case("chdir", ("folder", "/tmp")),
     Case("chroot", ("root", "."), root=True),
     Case("setuid", ("privileges",), root=True),

@@ -9,6 +9,7 @@
 #include "host_cpu.h"
 #include "images_left_alone.h"
 #include "libvex.h"
+#include "main_stack.h"
 #include "native_kernels.h"
 #include "program_name.h"
 #include "pub_tool_basics.h"
@@ -167,6 +168,7 @@ SysRes __wrap_vgPlain_do_syscall(UWord call, UWord a, UWord b, UWord c, UWord d,
   if (call == __NR_execve) {
     if (path_asked) a = execute_what_is_meant(a, (const HChar **)b);
     path_asked = NULL;
+    main_stack_before_exec();
   }
   return __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
 }

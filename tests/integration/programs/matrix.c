@@ -400,6 +400,52 @@ static int count_signals(void) {
   return 0;
 }
 
+static long descend(long frames) {
+  volatile char frame[4000];
+  frame[frames % 4000] = 1;
+  return frames ? descend(frames - 1) + frame[0] : 0;
+}
+
+static int use_stack(void) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_STACK, &limit);
+  printf("%ld\n", (long)limit.rlim_cur);
+  fflush(stdout);
+  descend(atol(arguments[0]) * 250); /* megabytes */
+  puts("used");
+  return 0;
+}
+
+static int raise_stack_limit(void) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_STACK, &limit);
+  limit.rlim_cur = 40 << 20;
+  if (setrlimit(RLIMIT_STACK, &limit)) return 1;
+  return use_stack();
+}
+
+static char *lowest_of_stack;
+
+static void say_where(int number, siginfo_t *info, void *context) {
+  (void)context;
+  printf("signal %d, page %ld\n", number, ((char *)info->si_addr - lowest_of_stack) >> 12);
+  exit(3);
+}
+
+static int overflow_stack(void) {
+  /* Language runtimes take only a fault just below the stack for an overflow. */
+  static char other[1 << 16];
+  stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
+  struct sigaction action = {.sa_sigaction = say_where, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  pthread_attr_t thread;
+  size_t size;
+  pthread_getattr_np(pthread_self(), &thread);
+  pthread_attr_getstack(&thread, (void **)&lowest_of_stack, &size);
+  sigaltstack(&stack, 0);
+  sigaction(SIGSEGV, &action, 0);
+  return (int)descend(1l << 40);
+}
+
 static const struct {
   const char *name;
   int (*run)(void);
@@ -429,6 +475,9 @@ static const struct {
     {"root", change_root},
     {"privileges", drop_privileges},
     {"file-size", file_size_limit},
+    {"stack", use_stack},
+    {"stack-limit", raise_stack_limit},
+    {"stack-overflow", overflow_stack},
     {"environment", environment},
     {"dispositions", dispositions},
     {"children", show_children},
