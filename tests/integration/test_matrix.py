@@ -98,6 +98,7 @@ CASES = [
     Case("small files only", ("threads",), limit("-f 2000")),
     Case("its own file limit", ("file-size", "own")),
     Case("its own core limit", ("fault",), limit("-c 0")),
+    Case("code written through a second mapping", ("second-mapping",)),
     Case("a large stack", ("stack", "30"), limit("-S -s 40000")),
     Case("a stack without limit", ("stack", "30"), limit("-S -s unlimited")),
     Case("its own stack limit", ("stack-limit", "30")),

@@ -215,9 +215,8 @@ static void move_addresses(instrlist_t *code, ptrdiff_t by) {
     instr_set_translation(i, instr_get_app_pc(i) + by);
 }
 
-dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
-                           bool translating) {
-  app_pc start = dr_fragment_app_pc(tag);
+static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist_t *code,
+                                        bool for_trace, bool translating) {
   unanswered(drcontext, code);
   start_up_instrument(drcontext, start, code, for_trace);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
@@ -237,4 +236,15 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   boundary_insert(drcontext, start, code);
   if (translating) decode_raw(drcontext, code);
   return DR_EMIT_DEFAULT;
+}
+
+dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool for_trace,
+                           bool translating) {
+  app_pc start = dr_fragment_app_pc(tag);
+  if (!shared_code_has(start))
+    return instrument_block(drcontext, start, code, for_trace, translating);
+  const size_t size = shared_code_size(start, code);
+  instrument_block(drcontext, start, code, for_trace, translating);
+  shared_code_insert(drcontext, start, size, code);
+  return DR_EMIT_STORE_TRANSLATIONS;
 }

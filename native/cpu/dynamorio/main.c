@@ -97,6 +97,7 @@ static bool wanted(void *drcontext, int number) {
   (void)drcontext;
   switch (number) {
     case SYS_exit:
+    case SYS_mmap:
     case SYS_clone:
     case SYS_clone3:
     case SYS_vfork:
@@ -367,6 +368,7 @@ static bool before_call(void *drcontext, int number) {
 
 static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
+  if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);

@@ -424,6 +424,25 @@ static int raise_stack_limit(void) {
   return use_stack();
 }
 
+static int second_mapping(void) {
+  /* As runtimes do that generate code: what is executed is never writable. */
+  unsigned char give[] = {0xb8, 0, 0, 0, 0, 0xc3}; /* mov $0, %eax; ret */
+  const size_t page = 4096;
+  long sum = 0;
+  int fd = memfd_create("code", 0);
+  if (fd < 0 || ftruncate(fd, (off_t)page)) return 1;
+  void *code = mmap(0, page, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+  void *writable = mmap(0, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (code == MAP_FAILED || writable == MAP_FAILED) return 1;
+  for (int i = 0; i < 100; i++) {
+    give[1] = (unsigned char)i;
+    memcpy(writable, give, sizeof give);
+    for (int call = 0; call < 100; call++) sum += ((int (*)(void))code)();
+  }
+  printf("%ld\n", sum);
+  return 0;
+}
+
 static char *lowest_of_stack;
 
 static void say_where(int number, siginfo_t *info, void *context) {
@@ -475,6 +494,7 @@ static const struct {
     {"root", change_root},
     {"privileges", drop_privileges},
     {"file-size", file_size_limit},
+    {"second-mapping", second_mapping},
     {"stack", use_stack},
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},
