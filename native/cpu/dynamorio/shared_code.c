@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code in shared mappings of files. Runtimes that generate code (Erlang, .NET) write it through a
+/* Code in shared mappings of files. Runtimes that generate code (Erlang) write it through a
  * second mapping, which DynamoRIO does not notice: it went on with the code that it had copied. So
  * each block there is compared with its code whenever it begins. */
 #include <sys/mman.h>
