@@ -233,7 +233,7 @@ void ignored_after_failed_exec(void *drcontext);
 /* shared_code.c: code in shared mappings of files, which may change without notice. */
 void shared_code_after_mmap(void *drcontext);
 bool shared_code_has(app_pc code);
-size_t shared_code_size(app_pc start, instrlist_t *code);
+size_t shared_code_size(instrlist_t *code);
 void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t *code);
 
 /* ---- waited.c: signals that calls wait for; without the lock ------------------------------------

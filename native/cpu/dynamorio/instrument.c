@@ -243,7 +243,7 @@ dr_emit_flags_t instrument(void *drcontext, void *tag, instrlist_t *code, bool f
   app_pc start = dr_fragment_app_pc(tag);
   if (!shared_code_has(start))
     return instrument_block(drcontext, start, code, for_trace, translating);
-  const size_t size = shared_code_size(start, code);
+  const size_t size = shared_code_size(code);
   instrument_block(drcontext, start, code, for_trace, translating);
   shared_code_insert(drcontext, start, size, code);
   return DR_EMIT_STORE_TRANSLATIONS;

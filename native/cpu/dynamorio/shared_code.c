@@ -59,10 +59,12 @@ static void compare(app_pc start, size_t size, uint64_t wanted) {
   dr_redirect_execution(&registers);
 }
 
-/* Of a block as it comes, before anything is added. */
-size_t shared_code_size(app_pc start, instrlist_t *code) {
+/* Of a block as it comes, before anything is added. Its addresses may be those of DynamoRIO's copy.
+ */
+size_t shared_code_size(instrlist_t *code) {
   instr_t *last = instrlist_last_app(code);
-  return (size_t)(instr_get_app_pc(last) + instr_length(dr_get_current_drcontext(), last) - start);
+  const app_pc end = instr_get_app_pc(last) + instr_length(dr_get_current_drcontext(), last);
+  return (size_t)(end - instr_get_app_pc(instrlist_first_app(code)));
 }
 
 void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t *code) {

@@ -6,7 +6,7 @@
  *
  *   counters = GET(shadow word);  counters->count[id] += 1;  counters->dirty[id / GROUP] = 1
  *
- * which is five host instructions and no call. Copies of a block, as in an unrolled loop, mark its
+ * which is seven host instructions and no call. Copies of a block, as in an unrolled loop, mark its
  * group once. */
 #include "instrument.h"
 
