@@ -60,6 +60,12 @@ def limit(option: str) -> tuple[str, ...]:
 
 IGNORING = ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh")
 KILLED = "sh -c 'kill -HUP $$; echo $?'"
+ARGUMENTS = """ulimit -S -s 400
+seq 30000 | xargs echo | wc
+for size in 60000 100000 120000 130000 160000; do
+  /bin/true $(seq 1000000 $((1000000 + size / 16))) 2> /dev/null
+  echo $?
+done"""
 STACKS = "ulimit -S -s 2000; sh -c 'ulimit -s'; ulimit -S -s 4000; exec sh -c 'ulimit -s'"
 
 CASES = [
@@ -99,6 +105,9 @@ CASES = [
     Case("its own file limit", ("file-size", "own")),
     Case("its own core limit", ("fault",), limit("-c 0")),
     Case("code written through a second mapping", ("second-mapping",)),
+    Case("code in many mappings", ("scattered-mappings",)),
+    Case("a division that faults", ("division",)),
+    Case("arguments beyond its own stack limit", ("sh", "-c", ARGUMENTS)),
     Case("a large stack", ("stack", "30"), limit("-S -s 40000")),
     Case("a stack without limit", ("stack", "30"), limit("-S -s unlimited")),
     Case("its own stack limit", ("stack-limit", "30")),

@@ -9,11 +9,9 @@ import shlex
 import shutil
 from collections.abc import Sequence
 
+from xpuprof.engines.scripts import LONGEST_LINE, MOST_SCRIPTS, interpreter_in
 from xpuprof.errors import UsageError
 
-LONGEST_LINE = 256
-"""Bytes of a script's first line that Linux reads."""
-_MOST_SCRIPTS = 5  # that interpret one another (Linux, fs/exec.c)
 _SHELL = re.compile(r"[|&;<>()$`*?]")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
@@ -64,7 +62,7 @@ def _not_found(command: Sequence[str]) -> str:
 
 def _check_format(path: str) -> None:
     asked = path
-    for _ in range(_MOST_SCRIPTS + 1):
+    for _ in range(MOST_SCRIPTS + 1):
         try:
             with open(path, "rb") as file:
                 start = file.read(LONGEST_LINE)
@@ -72,23 +70,13 @@ def _check_format(path: str) -> None:
             return  # executable but not readable: the kernel decides
         if start[:4] == b"\x7fELF":
             return
-        interpreter = _interpreter(start)
-        if not interpreter:
+        words = interpreter_in(start)
+        if not words:
             raise UsageError(
                 f"{path} is neither a program nor a script with a #! line; name its interpreter "
                 f"first, as in: -- sh {shlex.quote(path)}"
             )
-        if not os.path.exists(interpreter):
-            raise UsageError(
-                f"{path} needs {interpreter}, which does not exist; correct its #! line"
-            )
-        path = interpreter
-    raise UsageError(f"{asked} needs more than {_MOST_SCRIPTS} interpreters; correct its #! line")
-
-
-def _interpreter(start: bytes) -> str:
-    """The interpreter in a script's first line; empty if there is none."""
-    if start[:2] != b"#!":
-        return ""
-    words = start[2:].split(b"\n")[0].strip(b" \t").replace(b"\t", b" ").split(b" ")
-    return os.fsdecode(words[0])
+        if not os.path.exists(words[0]):
+            raise UsageError(f"{path} needs {words[0]}, which does not exist; correct its #! line")
+        path = words[0]
+    raise UsageError(f"{asked} needs more than {MOST_SCRIPTS} interpreters; correct its #! line")

@@ -230,7 +230,8 @@ void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
 
-/* shared_code.c: code in shared mappings of files, which may change without notice. */
+/* ---- shared_code.c: code that changes without notice; without the lock --------------------------
+ */
 void shared_code_after_mmap(void *drcontext);
 bool shared_code_has(app_pc code);
 size_t shared_code_size(instrlist_t *code);

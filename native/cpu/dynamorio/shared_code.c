@@ -6,42 +6,58 @@
 
 #include "client.h"
 
-enum { MOST = 64 };
-
-static struct range {
+typedef struct range {
   app_pc start, end;
-} ranges[MOST]; /* they stay: a comparison too many does no harm */
-static int n_ranges;
+} range;
 
-static void add(app_pc start, app_pc end) {
-  lock();
-  if (n_ranges < MOST) {
-    ranges[n_ranges] = (struct range){start, end};
-    __atomic_store_n(&n_ranges, n_ranges + 1, __ATOMIC_RELEASE);
-  } else {
-    struct range *last = &ranges[MOST - 1];
-    if (start < last->start) last->start = start;
-    if (end > last->end) last->end = end;
-  }
-  unlock();
+/* They stay when they are unmapped: a comparison too many does no harm. But the answer for a block
+ * must not change while DynamoRIO has it, since it is made again to translate a state. */
+static range *ranges;
+static size_t n_ranges, ranges_room;
+
+static bool joins(range *r, app_pc start, app_pc end) {
+  if (start > r->end || end < r->start) return false;
+  if (start < r->start) r->start = start;
+  if (end > r->end) r->end = end;
+  return true;
+}
+
+static bool is_covered(app_pc start, app_pc end) {
+  for (size_t i = 0; i < n_ranges; i++)
+    if (start >= ranges[i].start && end <= ranges[i].end) return true;
+  return false;
+}
+
+/* Whether the range is new. */
+static bool add(app_pc start, app_pc end) {
+  if (is_covered(start, end)) return false;
+  for (size_t i = 0; i < n_ranges; i++)
+    if (joins(&ranges[i], start, end)) return true;
+  ranges = grown(ranges, &ranges_room, n_ranges + 1, sizeof *ranges);
+  ranges[n_ranges++] = (range){start, end};
+  return true;
 }
 
 void shared_code_after_mmap(void *drcontext) {
   const long start = (long)dr_syscall_get_result(drcontext);
-  const size_t size = (size_t)dr_syscall_get_param(drcontext, 1);
+  const size_t page = dr_page_size();
+  const size_t size = ((size_t)dr_syscall_get_param(drcontext, 1) + page - 1) & -page;
   const int access = (int)dr_syscall_get_param(drcontext, 2);
   const int flags = (int)dr_syscall_get_param(drcontext, 3);
   if ((start < 0 && start > -4096) || !(access & PROT_EXEC) || !(flags & MAP_SHARED) ||
       flags & MAP_ANONYMOUS)
     return;
-  add((app_pc)start, (app_pc)start + size);
+  lock();
+  const bool is_new = add((app_pc)start, (app_pc)start + size);
+  unlock();
+  if (is_new) dr_unlink_flush_region((app_pc)start, size);
 }
 
 bool shared_code_has(app_pc code) {
-  const int n = __atomic_load_n(&n_ranges, __ATOMIC_ACQUIRE);
-  for (int i = 0; i < n; i++)
-    if (code >= ranges[i].start && code < ranges[i].end) return true;
-  return false;
+  lock();
+  const bool has = is_covered(code, code + 1);
+  unlock();
+  return has;
 }
 
 static uint64_t hash(const byte *code, size_t size) {
@@ -68,7 +84,7 @@ size_t shared_code_size(instrlist_t *code) {
 }
 
 void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t *code) {
-  dr_insert_clean_call(drcontext, code, instrlist_first(code), (void *)compare, true, 3,
+  dr_insert_clean_call(drcontext, code, instrlist_first(code), (void *)compare, false, 3,
                        OPND_CREATE_INTPTR(start), OPND_CREATE_INTPTR(size),
                        OPND_CREATE_INTPTR(hash(start, size)));
 }

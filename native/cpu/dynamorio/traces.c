@@ -201,6 +201,8 @@ static bool can_continue_past(void *drcontext, void *tag) {
  * (and python3 with numpy builds thousands) than they save. */
 dr_custom_trace_action_t extend_trace(void *drcontext, void *tag, void *next_tag) {
   enum { WORTH_IT = 4 };
+  /* What begins with a comparison may leave, and a trace counts what leaves at its exits only. */
+  if (shared_code_has(dr_fragment_app_pc(next_tag))) return CUSTOM_TRACE_END_NOW;
   bool is_short = thread_extends_trace(drcontext, tag) < WORTH_IT;
   return is_short && !image_never_counts(dr_fragment_app_pc(tag)) &&
                  can_continue_past(drcontext, next_tag)

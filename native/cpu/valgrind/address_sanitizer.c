@@ -5,9 +5,9 @@
  * lies, and must be the first library. It ends the program before main() otherwise. */
 #include "address_sanitizer.h"
 
-#include <asm/fcntl.h>
 #include <elf.h>
 
+#include "executables.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_vkiscnums.h"
 #include "system_call.h"
@@ -15,7 +15,7 @@
 static const HChar NAME[] = "\0__asan_init"; /* with the zero behind it */
 
 static Bool read_at(Int fd, void *to, UWord size, UWord offset) {
-  return xp_system_call(__NR_pread64, fd, (Word)to, (Word)size, (Word)offset) == (Word)size;
+  return executable_read(fd, to, size, offset) == (Word)size;
 }
 
 static Bool read_section(Int fd, const Elf64_Ehdr *head, UInt i, Elf64_Shdr *section) {
@@ -31,7 +31,7 @@ static Bool holds_name(const HChar *text, UWord size) {
 
 /* Pieces overlap, so that the name is whole in one of them. */
 static Bool names_it(Int fd, const Elf64_Shdr *names) {
-  enum { PIECE = 4096, STEP = PIECE - sizeof NAME + 1, MOST = 64 << 20 };
+  enum { PIECE = 4096, STEP = PIECE - sizeof NAME + 1, MOST = 256 << 20 };
   HChar piece[PIECE];
   if (names->sh_size > MOST) return False;
   for (UWord at = 0; at < names->sh_size; at += STEP) {
@@ -44,21 +44,22 @@ static Bool names_it(Int fd, const Elf64_Shdr *names) {
 
 /* The dynamic symbols do not have it where GCC linked it statically. */
 static Bool file_has(Int fd) {
+  enum { TABLES = 2 }; /* that a file has, if it is no made-up one */
+  Int tables = 0;
   Elf64_Ehdr head;
   Elf64_Shdr symbols, names;
   if (!read_at(fd, &head, sizeof head, 0) || VG_(memcmp)(head.e_ident, ELFMAG, SELFMAG) != 0 ||
       head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof symbols)
     return False;
-  for (UInt i = 0; read_section(fd, &head, i, &symbols); i++)
-    if ((symbols.sh_type == SHT_DYNSYM || symbols.sh_type == SHT_SYMTAB) &&
+  for (UInt i = 0; tables < TABLES && read_section(fd, &head, i, &symbols); i++)
+    if ((symbols.sh_type == SHT_DYNSYM || symbols.sh_type == SHT_SYMTAB) && ++tables &&
         read_section(fd, &head, symbols.sh_link, &names) && names_it(fd, &names))
       return True;
   return False;
 }
 
 Bool has_address_sanitizer(const HChar *path) {
-  const Int fd =
-      (Int)xp_system_call(__NR_open, (Word)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
+  const Int fd = executable_open(executable_run_for(path));
   if (fd < 0) return False;
   const Bool has = file_has(fd);
   xp_system_call(__NR_close, fd, 0, 0, 0);

@@ -12,6 +12,7 @@
 enum { PAGE = 4096, LONGEST_STRING = 32 * PAGE, EXECVEAT = 322 };
 static const SizeT LEAST = 32 * PAGE, MOST = 6 << 20;
 
+extern struct vki_rlimit VG_(client_rlimit_stack);
 static Addr arguments_at, environment_at;
 
 void arguments_watch(UInt call, const UWord *arguments) {
@@ -54,10 +55,9 @@ const HChar *arguments_first(void) {
   return length && length <= LONGEST_PATH ? (const HChar *)first : "";
 }
 
+/* Of the program's limit, which the kernel gets when it executes another (main_stack.c). */
 static SizeT room(void) {
-  enum { STACK = 3 };
-  struct vki_rlimit limit;
-  SizeT size = VG_(getrlimit)(STACK, &limit) == 0 ? limit.rlim_cur / 4 : MOST;
+  SizeT size = VG_(client_rlimit_stack).rlim_cur / 4;
   if (size > MOST) size = MOST;
   return size < LEAST ? LEAST : size;
 }

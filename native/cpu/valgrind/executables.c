@@ -19,11 +19,11 @@ extern Int VG_(check_executable)(Bool *is_setuid, const HChar *path, Bool allow_
 
 static Int refused(const HChar *path, Int scripts);
 
-static Word read_at(Int fd, void *to, UWord size, UWord offset) {
+Word executable_read(Int fd, void *to, UWord size, UWord offset) {
   return xp_system_call(__NR_pread64, fd, (Word)to, (Word)size, (Word)offset);
 }
 
-static Int open_to_read(const HChar *path) {
+Int executable_open(const HChar *path) {
   return (Int)xp_system_call(__NR_open, (Word)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0);
 }
 
@@ -58,9 +58,10 @@ static Int elf_refused(Int fd, const Elf64_Ehdr *head) {
   for (UInt i = 0; i < head->e_phnum; i++) {
     Elf64_Phdr part;
     HChar loader[LONGEST_PATH];
-    if (read_at(fd, &part, sizeof part, head->e_phoff + i * sizeof part) != sizeof part) break;
+    if (executable_read(fd, &part, sizeof part, head->e_phoff + i * sizeof part) != sizeof part)
+      break;
     if (part.p_type != PT_INTERP || part.p_filesz < 2 || part.p_filesz > sizeof loader) continue;
-    if (read_at(fd, loader, part.p_filesz, part.p_offset) != (Word)part.p_filesz) break;
+    if (executable_read(fd, loader, part.p_filesz, part.p_offset) != (Word)part.p_filesz) break;
     return loader[part.p_filesz - 1] ? VKI_ENOEXEC : missing(loader);
   }
   return 0;
@@ -72,10 +73,10 @@ static Int refused(const HChar *path, Int scripts) {
     Elf64_Ehdr elf;
   } head;
   HChar *interpreter;
-  Int error = 0, fd = open_to_read(path);
+  Int error = 0, fd = executable_open(path);
   if (fd < 0) return 0; /* it may be executed but not read */
   VG_(memset)(&head, 0, sizeof head);
-  Word size = read_at(fd, head.line, LINE, 0);
+  Word size = executable_read(fd, head.line, LINE, 0);
   if ((interpreter = interpreter_in(head.line)))
     error = interpreter_refused(interpreter, scripts);
   else if (size >= (Word)sizeof head.elf && VG_(memcmp)(head.line, ELFMAG, SELFMAG) == 0)
@@ -88,7 +89,7 @@ Int executable_refused(const HChar *path) { return refused(path, 0); }
 
 Bool executable_is_script(void) {
   HChar start[2] = {0, 0};
-  read_at(VG_(cl_exec_fd), start, sizeof start, 0);
+  executable_read(VG_(cl_exec_fd), start, sizeof start, 0);
   return is_script(start);
 }
 
@@ -96,14 +97,22 @@ Bool executable_is_script(void) {
 static void interpreter_to(HChar *path) {
   for (Int scripts = 0; scripts < MOST_SCRIPTS; scripts++) {
     HChar line[LINE + 1], *interpreter;
-    Int fd = open_to_read(path);
+    Int fd = executable_open(path);
     if (fd < 0) return;
     VG_(memset)(line, 0, sizeof line);
-    read_at(fd, line, LINE, 0);
+    executable_read(fd, line, LINE, 0);
     xp_system_call(__NR_close, fd, 0, 0, 0);
     if (!(interpreter = interpreter_in(line))) return;
     VG_(strcpy)(path, interpreter);
   }
+}
+
+const HChar *executable_run_for(const HChar *path) {
+  static HChar own[LONGEST_PATH];
+  if (VG_(strlen)(path) >= sizeof own) return path;
+  VG_(strcpy)(own, path);
+  interpreter_to(own);
+  return own;
 }
 
 const HChar *executable_meant(const HChar *path) {

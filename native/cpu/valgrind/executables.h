@@ -13,6 +13,14 @@ extern Int executable_refused(const HChar *path);
  * process of Valgrind; otherwise `path`. Valid until the next call. */
 extern const HChar *executable_meant(const HChar *path);
 
+/* The file that the kernel executes for `path`: a script's interpreter. Valid until the next call.
+ */
+extern const HChar *executable_run_for(const HChar *path);
+
+/* A descriptor to read an executable by, or negative; as many bytes as could be read. */
+extern Int executable_open(const HChar *path);
+extern Word executable_read(Int fd, void *to, UWord size, UWord offset);
+
 /* Whether the program's own file is a script. */
 extern Bool executable_is_script(void);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
-/* Programs that handle faults of memory accesses: garbage collectors protect pages, and their
- * handlers let the access be made again. VEX leaves registers behind that only the rest of a block
- * needs, so the access would be made with old ones. To have them up to date at each access makes
- * code slower, by up to a quarter: it is done once the program has such a handler. */
+/* Programs that handle faults of memory accesses, or of divisions by a number in memory: garbage
+ * collectors protect pages, and their handlers let the access be made again. VEX leaves registers
+ * behind that only the rest of a block needs, so the access would be made with old ones. To have
+ * them up to date at each access makes code slower, by up to a quarter: it is done once the program
+ * has such a handler. */
 #include "faults.h"
 
 #include "pub_tool_libcsignal.h"
@@ -32,7 +33,9 @@ void faults_after_call(UInt call, const UWord *arguments) {
   const Addr first_page = 0x1000;
   if (handled || call != __NR_rt_sigaction) return;
   Int signal = (Int)arguments[0];
-  if ((signal != VKI_SIGSEGV && signal != VKI_SIGBUS) || !program_handles(signal)) return;
+  if ((signal != VKI_SIGSEGV && signal != VKI_SIGBUS && signal != VKI_SIGFPE) ||
+      !program_handles(signal))
+    return;
   handled = True;
   VG_(discard_translations)(first_page, ~0ull - first_page, "faults are handled");
 }

@@ -140,7 +140,7 @@ static void pre_options(void) {
   /* VEX's chasing merges a block with a conditional successor whose instructions then run
    * guarded: they would be counted whether they take effect or not. */
   VG_(clo_vex_control).guest_chase = False;
-  /* Stacks are not unwound, and what handlers of faults find is faults.c's. */
+  /* Nothing here unwinds stacks, and programs that handle faults get more (faults.c). */
   VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdSpAtMemAccess;
   VG_(basic_tool_funcs)(post_options, instrument, fini);
   VG_(needs_command_line_options)(parse, usage, nothing_more);

@@ -26,13 +26,17 @@ typedef const NSegment *extend(Addr, SSizeT, Bool *);
 extern extend __real_vgPlain_am_extend_into_adjacent_reservation_client,
     __wrap_vgPlain_am_extend_into_adjacent_reservation_client;
 
+static struct vki_rlimit at_start;
+
 static UWord round_up(UWord limit) { return limit < MOST ? VG_PGROUNDUP(limit) : MOST; }
 
 /* The core asks once, before it makes the stack. It never uses the last page of the room. */
 Int __wrap_vgPlain_getrlimit(Int resource, struct vki_rlimit *limit) {
   const Int error = __real_vgPlain_getrlimit(resource, limit);
-  if (!error && limit == &VG_(client_rlimit_stack))
+  if (!error && limit == &VG_(client_rlimit_stack)) {
+    at_start = *limit;
     VG_(clo_main_stacksize) = (Word)(round_up(limit->rlim_max) + PAGE);
+  }
   return error;
 }
 
@@ -50,4 +54,8 @@ const NSegment *__wrap_vgPlain_am_extend_into_adjacent_reservation_client(Addr s
   return __real_vgPlain_am_extend_into_adjacent_reservation_client(start, change, overflow);
 }
 
-void main_stack_before_exec(void) { VG_(setrlimit)(VKI_RLIMIT_STACK, &VG_(client_rlimit_stack)); }
+/* Another process may have set a limit, too, which stays unless the program sets its own. */
+void main_stack_before_exec(void) {
+  if (VG_(memcmp)(&at_start, &VG_(client_rlimit_stack), sizeof at_start) != 0)
+    VG_(setrlimit)(VKI_RLIMIT_STACK, &VG_(client_rlimit_stack));
+}

@@ -244,8 +244,8 @@ static void deliver(ThreadId tid, const event *f) {
 static void park(ThreadId tid, call *c, VexGuestAMD64State *state) {
   enum { RED_ZONE = 128, ALIGN = 16 };
   Addr top = VG_ROUNDDN(c->interrupted->uc_mcontext.rsp - RED_ZONE, ALIGN) - sizeof(Addr);
-  if (VG_(am_is_valid_for_client)(top, sizeof(Addr), VKI_PROT_WRITE) ||
-      VG_(extend_stack)(tid, top)) {
+  if (!VG_(am_is_valid_for_client)(top, sizeof(Addr), VKI_PROT_WRITE)) VG_(extend_stack)(tid, top);
+  if (VG_(am_is_valid_for_client)(top, sizeof(Addr), VKI_PROT_WRITE)) {
     *(Addr *)top = (Addr)xp_native_returns;
     state->guest_RSP = top;
   }
@@ -358,6 +358,12 @@ static void in_call(ThreadId tid, call *c, Int signal, vki_siginfo_t *info,
   VG_(release_BigLock)(tid, WAITING, "kernel's signal");
 }
 
+/* A division faults in its translation, whose address the processor tells. */
+static void name_instruction(ThreadId tid, Int signal, vki_siginfo_t *info) {
+  if (signal == VKI_SIGFPE && info->si_code > 0 && tid != VG_INVALID_THREADID)
+    info->_sifields._sigfault._addr = (void *)VG_(get_IP)(tid);
+}
+
 static void on_signal(Int signal, vki_siginfo_t *info, struct vki_ucontext *context) {
   ThreadId tid = calls ? VG_(lwpid_to_vgtid)(VG_(gettid)()) : VG_INVALID_THREADID;
   call *c = tid == VG_INVALID_THREADID ? NULL : &calls[tid];
@@ -367,6 +373,7 @@ static void on_signal(Int signal, vki_siginfo_t *info, struct vki_ucontext *cont
     send_again(signal, info);
     close_signals(c, context);
   } else {
+    name_instruction(tid, signal, info);
     valgrinds[signal](signal, info, context);
   }
 }

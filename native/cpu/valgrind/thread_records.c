@@ -6,6 +6,7 @@
  * Here it sees as many as there have been threads, and one more that is empty; when a thread takes
  * that one, the next is made. */
 #include "pub_tool_basics.h"
+#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "tool.h"
 
@@ -37,6 +38,7 @@ extern ThreadId __real_vgPlain_scheduler_init_phase1(void);
 extern ThreadId __wrap_vgPlain_scheduler_init_phase1(void);
 
 ThreadId __wrap_vgPlain_scheduler_init_phase1(void) {
+  tl_assert(record_size);
   UInt all = narrow();
   ThreadId first = __real_vgPlain_scheduler_init_phase1();
   VG_N_THREADS = all;

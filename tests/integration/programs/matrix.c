@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -424,6 +425,33 @@ static int raise_stack_limit(void) {
   return use_stack();
 }
 
+static void *division, *behind_division;
+
+static void skip_division(int number, siginfo_t *info, void *context) {
+  greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+  printf("signal %d, %s\n", number, info->si_addr == division ? "there" : "elsewhere");
+  if (registers[REG_RIP] != (greg_t)division) exit(1);
+  registers[REG_RIP] = (greg_t)behind_division;
+  registers[REG_RAX] = 42;
+}
+
+static int divide(void) {
+  struct sigaction action = {.sa_sigaction = skip_division, .sa_flags = SA_SIGINFO};
+  int zero = 0, result;
+  sigaction(SIGFPE, &action, 0);
+  for (int i = 0; i < 3; i++) {
+    __asm__ volatile(
+        "lea 1f(%%rip), %%rcx; mov %%rcx, %1; lea 2f(%%rip), %%rcx; mov %%rcx, %2\n"
+        "mov $7, %%eax; cltd\n"
+        "1: idivl %3; 2:"
+        : "=&a"(result), "=m"(division), "=m"(behind_division)
+        : "m"(zero)
+        : "rcx", "rdx", "cc");
+    printf("%d\n", result);
+  }
+  return 0;
+}
+
 static int second_mapping(void) {
   /* As runtimes do that generate code: what is executed is never writable. */
   unsigned char give[] = {0xb8, 0, 0, 0, 0, 0xc3}; /* mov $0, %eax; ret */
@@ -441,6 +469,26 @@ static int second_mapping(void) {
   }
   printf("%ld\n", sum);
   return 0;
+}
+
+static int scattered_mappings(void) {
+  /* Many, apart from each other, and a signal amid code that was there before. */
+  const size_t page = 4096;
+  unsigned char give[] = {0xb8, 0, 0, 0, 0, 0xc3};
+  long sum = 0;
+  int fd = memfd_create("code", 0);
+  if (fd < 0 || ftruncate(fd, (off_t)page)) return 1;
+  unsigned char *writable = mmap(0, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  for (int i = 0; i < 200; i++) {
+    void *apart = mmap(0, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *code = mmap(0, page, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+    if (writable == MAP_FAILED || apart == MAP_FAILED || code == MAP_FAILED) return 1;
+    give[1] = (unsigned char)i;
+    memcpy(writable, give, sizeof give);
+    sum += ((int (*)(void))code)();
+  }
+  printf("%ld\n", sum);
+  return divide();
 }
 
 static char *lowest_of_stack;
@@ -495,6 +543,8 @@ static const struct {
     {"privileges", drop_privileges},
     {"file-size", file_size_limit},
     {"second-mapping", second_mapping},
+    {"scattered-mappings", scattered_mappings},
+    {"division", divide},
     {"stack", use_stack},
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},

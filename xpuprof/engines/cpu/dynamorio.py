@@ -17,6 +17,7 @@ from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
 from xpuprof.engines.filters import CODE, SCOPE, START_UP, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.engines.rights import startable
+from xpuprof.engines.scripts import interpreter_of
 from xpuprof.errors import EngineError
 
 CLIENT = "libxpuprof_dynamorio.so"
@@ -183,14 +184,7 @@ def _interpreted(argv: Sequence[str]) -> list[str]:
     command = list(argv)
     for _ in range(4):  # the kernel's own limit for nested interpreters
         path = command[0] if "/" in command[0] else shutil.which(command[0]) or command[0]
-        try:
-            with open(path, "rb") as file:
-                start = file.read(256)
-        except OSError:
-            return command
-        if start[:2] != b"#!":
-            return command
-        interpreter = os.fsdecode(start[2:].split(b"\n")[0]).strip().split(None, 1)
+        interpreter = interpreter_of(path)
         if not interpreter:
             return command
         command = [*interpreter, path, *command[1:]]

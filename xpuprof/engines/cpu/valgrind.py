@@ -13,6 +13,7 @@ from xpuprof.engines.cache import limited_folder
 from xpuprof.engines.filters import CODE, MEMORY, SCOPE, cpu_settings
 from xpuprof.engines.native import kit_version, native_file, unbuilt
 from xpuprof.engines.rights import startable
+from xpuprof.engines.scripts import executed_for
 from xpuprof.errors import EngineError
 from xpuprof.trace.elf import has_symbol
 
@@ -98,7 +99,7 @@ def _translations() -> list[str]:
 
 def _has_address_sanitizer(path: str) -> bool:
     """Such a program needs the memory where Valgrind lies (address_sanitizer.c)."""
-    return has_symbol(path, "__asan_init")
+    return has_symbol(executed_for(path), "__asan_init")
 
 
 def _without_x86(components: str) -> str:
