@@ -178,8 +178,9 @@ def test_intels_runtime_starts_natively(
         "from xpuprof.__main__ import main; from xpuprof.engines.cpu import dynamorio\n"
         f"dynamorio.has_room_for_heap = lambda prefix: {has_room}\nmain()"
     )
-    run = ("profile", "-q", "--cpu", "dynamorio", "-o", tmp_path / "R")
-    done = run_text([sys.executable, "-c", profiling, *run, "--", program, "2", "5"])
+    options = ("-q", "--cpu", "dynamorio", "--start-up", "counted", "-o", tmp_path / "R")
+    line = [sys.executable, "-c", profiling, "profile", *options, "--", program, "2", "5"]
+    done = run_text(line)
     assert (done.stdout, done.returncode) == (native.stdout, native.returncode), done.stderr
     stream = Profile(done, tmp_path / "R" / "profile").only.stream
     paths = stream.texts(stream["images"]["path"])
