@@ -49,6 +49,7 @@ int xps_parse_frequency(const char *text, uint64_t size, uint64_t *rows, uint64_
     if (!stop) stop = end;
     ++*line;
     if (*p == 'T') {
+      if (stop == end && skip_blanks(p + 1, stop) == stop) return XPS_EINPUT; /* cut short */
       if (row_start) row_start[row] = entry;
       row++;
       for (p = skip_blanks(p + 1, stop); p < stop; p = skip_blanks(p, stop), entry++) {
@@ -60,6 +61,8 @@ int xps_parse_frequency(const char *text, uint64_t size, uint64_t *rows, uint64_
         if (dimension) dimension[entry] = id;
         if (value) value[entry] = number;
       }
+    } else if (*p == ':') { /* its T is lost; other lines are comments, or tools' own */
+      return XPS_EINPUT;
     }
     p = stop + 1;
   }

@@ -90,6 +90,14 @@ def test_a_miss_ratio_takes_the_weight_it_is_given(selection: Selection, tmp_pat
         whole_run(selection, results, {"miss_ratio": "accesses"}, ["miss_ratio"])
 
 
+def test_a_weight_is_no_rate(selection: Selection, tmp_path: Path) -> None:
+    results = results_of("region,cycles,ipc\n1,10,1\n2,20,2\n3,40,1\n", selection, tmp_path)
+    with pytest.raises(
+        InputError, match=r"cycles is what rates are weighted by here.*--rate cycles:"
+    ):
+        whole_run(selection, results, {"cycles": None})
+
+
 def test_every_way_to_name_a_region(selection: Selection, tmp_path: Path) -> None:
     wanted = [{"x": 1.0}, {"x": 2.0}, {"x": 3.0}]
     tables = [

@@ -521,6 +521,19 @@ def test_the_next_step_after_a_crash_before_the_first_kernel(tmp_path: Path, rol
         assert f"next: xpuprof {name} --force -o {path} -- ./app\n" in told
 
 
+def test_the_next_step_after_a_profile_that_a_signal_ended(tmp_path: Path) -> None:
+    """GIVEN a program that only the profile's interrupt ended THEN the run is recorded again: its
+    profile is that of a part."""
+    writer = create_run(tmp_path / "run", argv=["./app"])
+    traces.add_execution(writer, "first", "first", traces.events(), None)
+    traces.add_execution(
+        writer, "profile", "profile", traces.events(), traces.cpu(), signal=2, exit_code=-1
+    )
+    writer.finish("partial", "the program was ended by SIGINT")
+    told = call("info", tmp_path / "run").stderr
+    assert f"next: xpuprof run --force -o {tmp_path / 'run'} -- ./app" in told
+
+
 def test_the_next_step_has_the_filters_and_no_redacted_program(tmp_path: Path) -> None:
     """GIVEN times of a window, recorded without the program's arguments THEN the profile to make is
     that of the window, and a word stands for the arguments."""

@@ -64,6 +64,8 @@ def test_reads_gzip(tmp_path: Path) -> None:
         ("T:1:-2\n", "line 1"),
         ("T:1:nan\n", "line 1"),
         ("T1:2\n", "line 1"),
+        ("T:1:2\n:1:4 :2:3\nT:2:9\n", "line 2"),
+        ("T:1:2\nT:1:4\nT", "line 3"),
         ("T:99999999999999999999999:1\n", "line 1"),
     ],
 )

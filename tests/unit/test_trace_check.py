@@ -257,6 +257,16 @@ def call(command: Any, *arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, standalone_mode=False)
 
 
+@pytest.mark.parametrize("text", ["garbage", ""])
+def test_a_damaged_selection_is_a_violation(tmp_path: Path, text: str) -> None:
+    run = traces.write_run(tmp_path / "run", EVENTS, CPU)
+    (run / "selection.json").write_text(text)
+    result = call(check.command, str(run))
+    assert result.return_value == 1 and "next:" not in result.stderr
+    assert f"selection: selection.json: {run}/selection.json is not" in result.stdout
+    assert f"`xpuprof select {run} --force`" in result.stdout
+
+
 def test_check_command(tmp_path: Path) -> None:
     good = str(traces.write_run(tmp_path / "good", EVENTS, CPU))
     bad_cpu = changed(CPU, (traces.end(4, 370), traces.end(4, 371)))
@@ -408,7 +418,7 @@ def test_an_import_is_checked_by_rules_of_its_own(tmp_path: Path) -> None:
             values.tofile(file)
     told = [str(violation) for violation in check_run(tmp_path / "run").violations]
     assert told == [
-        "import-calls: imported/, slice 2: call -1 of a should be call 2",
-        "import-times: imported/, slice 2: gpu_time is -1.0",
+        "import-calls: imported, slice 2: call -1 of a should be call 2",
+        "import-times: imported, slice 2: gpu_time is -1.0",
     ]
     assert call(check.command, str(tmp_path / "run")).return_value == 1

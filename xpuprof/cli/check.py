@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def command(run: Path, as_json: bool, quiet: bool) -> int:
     """Verify that a run directory is complete and consistent.
 
-    Verifies checksums, time stamps and numbering, and that every independently counted total equals
-    the sum of its parts. A partial run is checked as far as it goes.
+    Verifies checksums, time stamps and numbering, that every independently counted total equals the
+    sum of its parts, and that the selection in it is whole. A partial run is checked as far as it
+    goes.
 
     \b
     xpuprof check RUN
@@ -35,12 +36,12 @@ def command(run: Path, as_json: bool, quiet: bool) -> int:
     # Loaded here, so that --help is quick.
     from xpuprof.cli.progress import working
     from xpuprof.report import check
-    from xpuprof.trace.check import check_run
     from xpuprof.trace.run import Run
+    from xpuprof.workflow import check as checking
     from xpuprof.workflow.next_step import of_run
 
     with working("check", quiet):
-        report = check_run(run)
+        report = checking.check(run)
     if as_json:
         options.print_json(check.as_json(run, report))
         return _exit_code(report)

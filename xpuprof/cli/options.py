@@ -28,6 +28,8 @@ class _Path(click.Path):
         if value == "" and param is not None:
             name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
             raise UsageError(f"{name} is empty; is a shell variable unset?")
+        if value == "-" and param is not None and "--output" in param.opts:
+            raise UsageError("output to stdout is not supported; name a file or folder")
         return super().convert(value, param, ctx)
 
 

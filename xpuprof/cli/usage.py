@@ -9,6 +9,7 @@ import click
 
 from xpuprof.errors import closest
 
+_UNREADABLE = re.compile(r"'(.*)' is not readable", re.DOTALL)
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 
 
@@ -32,6 +33,8 @@ def sentence(error: click.ClickException) -> str:
         return f"{name} is missing; {usage}"
     if extra := _EXTRA.match(error.message):
         return f"unexpected argument {extra[1]}; {usage}"
+    if unreadable := _UNREADABLE.search(error.message):
+        return f"{unreadable[1]} cannot be read; check its permissions"
     if isinstance(error, click.BadParameter) and error.param is not None:
         wanted = _wanted(error.param.type)
         if wanted:

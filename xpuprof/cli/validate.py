@@ -77,7 +77,8 @@ def command(
 
     Compares the program (builds, device programs, launch sequence) and every region's markers
     (order, grid) with the selection's and names each difference; then compares the projected time
-    with the measured one. A region that never occurs is an error (exit code 3).
+    with the measured one. A region that never occurs is an error (exit code 3); a program in which
+    none occurs is another one (exit code 2).
 
     \b
     xpuprof validate RUN                           the recorded command, in this folder

@@ -93,7 +93,7 @@ def _why_not(text: str) -> str:
     high = int(upto or last or (first if not dash else 10**_LONGEST_NUMBER))
     if low < 1 or high < 1:
         return f"invalid range {text}: numbers start at 1"
-    return f"invalid range {text}: start exceeds end" if low > high else ""
+    return f"range {text} begins behind its end" if low > high else ""
 
 
 def _has_end(text: str) -> bool:

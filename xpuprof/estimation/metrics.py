@@ -144,6 +144,11 @@ def _ratio(name: str, columns: Mapping[str, F64], weight: str | None) -> tuple[F
             f"{name} is a rate, and the results have neither instructions nor cycles to weight it "
             f"with; name a metric with --rate {name}:METRIC, or --sum {name} if it adds up"
         )
+    if chosen == name:
+        raise InputError(
+            f"{name} is what rates are weighted by here, so it is none; omit --rate {name}, or "
+            f"name its weight with --rate {name}:METRIC"
+        )
     return rate * columns[chosen], columns[chosen], f"mean weighted by {chosen}"
 
 

@@ -82,6 +82,8 @@ def refuse_existing(path: Path, force: bool) -> None:
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir():
         raise UsageError(f"cannot write {path}: {above} is a file, not a folder; name another path")
+    if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
+        raise UsageError(f"cannot write {path}: {above} may not be written to; name another path")
     if path.exists() and not (path.is_dir() or path.is_file()):
         raise UsageError(
             f"{path} is a device or a pipe, which an export would replace; name a file"

@@ -187,6 +187,8 @@ def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
     if mark and number.isascii() and number.isdigit() and not Path(text).exists():
         source = _source(file)
         return Regions(source, selection).place(int(number[:18])), source
+    if mark and not Path(text).exists():
+        raise InputError(f"{text}: {number!r} is no region; name it by its number, as in 1={file}")
     return None, _source(text)
 
 
@@ -244,12 +246,13 @@ def _complete(results: dict[int, tuple[Metrics, bool]], selection: Selection) ->
     rate that is 0/0 in the others) are dropped; a gap in a table is an error."""
     for place in range(len(selection.representatives)):
         if place not in results:
-            no_kernel = selection.representatives[place].end.kernel in NO_KERNELS
+            end = selection.representatives[place].end
             raise InputError(
                 f"{region_name(place, selection)} has no result; "
                 + (
-                    "give it 0 of every metric if the simulator runs kernels only"
-                    if no_kernel
+                    "give it 0 of every metric if the simulator runs kernels only (in a table of "
+                    f"kernels and calls: {NO_KERNELS[end.kernel]}, {end.call})"
+                    if end.kernel in NO_KERNELS
                     else f"give results for all {len(selection.representatives)} regions"
                 )
             )

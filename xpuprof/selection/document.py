@@ -78,11 +78,20 @@ def file_of(path: str | Path) -> Path:
 def read_text(source: Path) -> str:
     """The text of a selection file. Raises InputError when it cannot be read."""
     if not source.exists():
-        run = "RUN"
-        if (source.parent / MANIFEST).exists():
-            run = shlex.quote(str(source.parent))
+        run = _run_of(source)
         raise InputError(f"{source} does not exist; make a selection with `xpuprof select {run}`")
-    return inputs.read_text(source, f"a selection file, or {inputs.SELECT_AGAIN}", LARGEST)
+    again = naming_run(inputs.SELECT_AGAIN, source)
+    return inputs.read_text(source, f"a selection file, or {again}", LARGEST)
+
+
+def naming_run(sentence: str, source: Path) -> str:
+    """A sentence about a selection file, with the run directory that it lies in for RUN."""
+    return sentence.replace("select RUN", f"select {_run_of(source)}")
+
+
+def _run_of(source: Path) -> str:
+    here = (source.parent / MANIFEST).exists()
+    return shlex.quote(str(source.parent)) if here else "RUN"
 
 
 def text_of(content: Mapping[str, object]) -> str:

@@ -153,7 +153,7 @@ class Selection:
         """Like `read`, from the file's text; `source` names it in errors."""
 
         def refuse(reason: str) -> NoReturn:
-            raise InputError(f"{source} {reason}")
+            raise InputError(f"{source} {document.naming_run(reason, Path(source))}")
 
         content = document.content_of(text, refuse)
         slices, limit = content.get("slices"), inputs.limit_of(len(text))

@@ -7,7 +7,7 @@ by chunk: memory stays below 16 bytes a launch, besides blocks, threads and warp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Report:
     status: str
     reason: str
     violations: list[Violation] = field(default_factory=list)
-    invariants: Mapping[str, str] = field(default_factory=lambda: INVARIANTS)
+    invariants: dict[str, str] = field(default_factory=lambda: INVARIANTS)
     """Those that apply, each in a sentence."""
     checked: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(

@@ -31,7 +31,7 @@ class Violation:
     thread: int | None = None
 
     def __str__(self) -> str:
-        where = [f"{self.execution}/{self.process}"]
+        where = ["/".join(filter(None, (self.execution, self.process)))]
         where += [f"slice {self.slice}"] if self.slice is not None else []
         where += [f"thread {self.thread}"] if self.thread is not None else []
         return f"{self.invariant}: {', '.join(where)}: {self.message}"

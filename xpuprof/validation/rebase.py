@@ -155,7 +155,10 @@ def unmatched(missing: Sequence[Representative], slices: pd.DataFrame, name: str
     if absent == len(missing):
         return f"never occurred in {name}"
     if absent:
-        return f"matched nothing in {name} ({absent} of them never occurred)"
+        return (
+            f"matched nothing in {name} ({absent} of them never occurred; the program launched the "
+            "others in another order)"
+        )
     return f"matched nothing in {name}, whose launches have another order or device program"
 
 

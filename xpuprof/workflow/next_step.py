@@ -55,10 +55,15 @@ def _cut_short(run: Run) -> bool:
         first
         and first.name == "first"
         and _launches(first)
-        and not (run.profile and _launches(run.profile))
+        and not (run.profile and _launches(run.profile) and not _stopped(run.profile, first))
         and not run.times  # `validate` starts like `run`, and its times are kept
         and not run.manifest.get("settings")
     )
+
+
+def _stopped(profile: Execution, first: Execution) -> bool:
+    """Whether a signal ended the profile that did not end the program before."""
+    return profile.record.signal is not None and first.record.signal is None
 
 
 def _ended_early(run: Run) -> Execution | None:

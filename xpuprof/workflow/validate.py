@@ -76,6 +76,11 @@ def validate(
         recorded_in = (chosen.identity.program or Program()).directory or os.getcwd()
         where = f" (recorded in {recorded_in})" if recorded_in != os.getcwd() else ""
         notes(f"no program was given, so this runs the recorded command{where}: {shlex.join(argv)}")
+        if where and "/" in argv[0] and not os.path.exists(argv[0]):
+            raise UsageError(
+                f"{argv[0]} does not exist here; change to {recorded_in}, or name the program "
+                "after --"
+            )
     with scratch() as place:
         ready = prepare(
             argv,

@@ -231,8 +231,8 @@ def write(
         metrics = {name: numbers(columns[name]) * scale(name) for name in names}
         if places.time:
             time = numbers(columns[places.time]) * places.unit
-            faults.refuse(~(time >= 0), "its duration {!r} is not a number, or negative; all "
-                          "durations need one unit", columns[places.time])  # fmt: skip
+            faults.refuse(~(time >= 0), "its duration {!r} is not a number of 0 or "
+                          "more", columns[places.time])  # fmt: skip
             metrics = {places.measure: time, **metrics}
         most = LARGEST_PRODUCT if places.work_items else LARGEST
         grid = faults.sizes(columns, places.grid, most)
