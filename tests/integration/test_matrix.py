@@ -61,8 +61,8 @@ def limit(option: str) -> tuple[str, ...]:
 IGNORING = ("sh", "-c", "trap '' HUP USR1 CHLD TERM; exec \"$@\"", "sh")
 KILLED = "sh -c 'kill -HUP $$; echo $?'"
 ARGUMENTS = """ulimit -S -s 400
-seq 30000 | xargs echo | wc
-for size in 60000 100000 120000 130000 160000; do
+seq 30000 | xargs echo | wc -w
+for size in 60000 100000 120000 150000; do
   /bin/true $(seq 1000000 $((1000000 + size / 16))) 2> /dev/null
   echo $?
 done"""
