@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 LEGEND = (
     "error, worst: of the projected total, mean and largest over the seeds; without ends: leaving",
     "out first and last slice, where these represent themselves; measured: share of the total in",
-    "the samples; of unmeasured: error over the rest; samples: slices to measure; interval: stated",
-    "around the estimate; held: how often it contained the total; selection: time to choose.",
+    "the samples; of unmeasured: error over the rest; speedup: of the time, where it is known;",
+    "samples: slices to measure; interval: stated around the estimate; held: how often it had",
+    "the total; selection: time to choose.",
 )
 """The columns of the table."""
 
