@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -83,7 +84,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     if not above.is_dir():
         raise UsageError(f"cannot write {path}: {above} is a file, not a folder; name another path")
     if not os.access(above, os.W_OK | os.X_OK, effective_ids=True):
-        raise UsageError(f"cannot write {path}: {above} may not be written to; name another path")
+        raise unwritable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     if path.exists() and not (path.is_dir() or path.is_file()):
         raise UsageError(
             f"{path} is a device or a pipe, which an export would replace; name a file"

@@ -184,12 +184,12 @@ def _region_numbers(paths: list[Path]) -> list[int]:
 
 def _named(text: str, selection: Selection) -> tuple[int | None, Source]:
     number, mark, file = text.partition("=")
-    if mark and number.isascii() and number.isdigit() and not Path(text).exists():
-        source = _source(file)
-        return Regions(source, selection).place(int(number[:18])), source
-    if mark and not Path(text).exists():
+    if not mark or Path(text).exists():
+        return None, _source(text)
+    if not (number.isascii() and number.isdigit()):
         raise InputError(f"{text}: {number!r} is no region; name it by its number, as in 1={file}")
-    return None, _source(text)
+    source = _source(file)
+    return Regions(source, selection).place(int(number[:18])), source
 
 
 def _source(file: str) -> Source:

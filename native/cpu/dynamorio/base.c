@@ -20,8 +20,6 @@ void *memset(void *to, int value, size_t size) {
   return result;
 }
 
-static bool failed(long result) { return result < 0 && result > -4096; }
-
 void release(void *memory, size_t size) {
   if (memory) xp_system_call(SYS_munmap, (long)memory, (long)size, 0, 0);
 }
@@ -32,7 +30,7 @@ const void *file_map(const char *path, size_t *size) {
   long length = xp_system_call(SYS_lseek, fd, 0, 2, 0), at = -1;
   if (length > 0) at = xp_system_call6(SYS_mmap, 0, length, PROT_READ, MAP_PRIVATE, fd, 0);
   xp_system_call(SYS_close, fd, 0, 0, 0);
-  if (length <= 0 || failed(at)) return NULL;
+  if (length <= 0 || call_failed(at)) return NULL;
   *size = (size_t)length;
   return (const void *)at;
 }

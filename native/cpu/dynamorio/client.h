@@ -24,6 +24,7 @@ enum { PATH_CELLS = MAX_BLOCKS, CELLS = MAX_BLOCKS + MAX_PATHS, MARKS_OFFSET = 8
 
 /* ---- base.c: what a C library would give ------------------------------------------------------
  */
+static inline bool call_failed(long result) { return result < 0 && result > -4096; }
 void release(void *memory, size_t size);
 /* Maps a whole file read-only; NULL on failure. */
 const void *file_map(const char *path, size_t *size);

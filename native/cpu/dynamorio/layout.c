@@ -35,5 +35,5 @@ void *reserve(size_t size) {
   if (!last) last = (uint64_t)__builtin_frame_address(0) - AWAY;
   last = (last - size) & ALIGNED;
   long at = map_nothing(last, size, PROT_READ | PROT_WRITE, 0);
-  return at < 0 && at > -4096 ? NULL : (void *)at;
+  return call_failed(at) ? NULL : (void *)at;
 }

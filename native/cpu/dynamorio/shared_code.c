@@ -44,8 +44,7 @@ void shared_code_after_mmap(void *drcontext) {
   const size_t size = ((size_t)dr_syscall_get_param(drcontext, 1) + page - 1) & -page;
   const int access = (int)dr_syscall_get_param(drcontext, 2);
   const int flags = (int)dr_syscall_get_param(drcontext, 3);
-  if ((start < 0 && start > -4096) || !(access & PROT_EXEC) || !(flags & MAP_SHARED) ||
-      flags & MAP_ANONYMOUS)
+  if (call_failed(start) || !(access & PROT_EXEC) || !(flags & MAP_SHARED) || flags & MAP_ANONYMOUS)
     return;
   lock();
   const bool is_new = add((app_pc)start, (app_pc)start + size);
@@ -60,15 +59,9 @@ bool shared_code_has(app_pc code) {
   return has;
 }
 
-static uint64_t hash(const byte *code, size_t size) {
-  uint64_t value = 0xcbf29ce484222325;
-  for (size_t i = 0; i < size; i++) value = (value ^ code[i]) * 0x100000001b3;
-  return value;
-}
-
 static void compare(app_pc start, size_t size, uint64_t wanted) {
   dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_ALL};
-  if (hash(start, size) == wanted) return;
+  if (hash_bytes(start, size, HASH_SEED) == wanted) return;
   dr_get_mcontext(dr_get_current_drcontext(), &registers);
   registers.pc = start;
   dr_unlink_flush_region(start, size); /* other threads need not stop */
@@ -86,5 +79,5 @@ size_t shared_code_size(instrlist_t *code) {
 void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t *code) {
   dr_insert_clean_call(drcontext, code, instrlist_first(code), (void *)compare, false, 3,
                        OPND_CREATE_INTPTR(start), OPND_CREATE_INTPTR(size),
-                       OPND_CREATE_INTPTR(hash(start, size)));
+                       OPND_CREATE_INTPTR(hash_bytes(start, size, HASH_SEED)));
 }
