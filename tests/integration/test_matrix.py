@@ -114,6 +114,7 @@ CASES = [
     Case("stack limits of what it executes", ("sh", "-c", STACKS)),
     Case("a stack that overflows", ("stack-overflow",)),
     Case("a small stack that overflows", ("stack-overflow",), limit("-S -s 512")),
+    Case("a large data segment", ("data-segment",)),
     Case("chdir", ("folder", "/tmp")),
     Case("chroot", ("root", "."), root=True),
     Case("setuid", ("privileges",), root=True),

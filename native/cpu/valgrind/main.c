@@ -2,6 +2,7 @@
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
 /* Registers the tool with Valgrind's core. */
+#include "data_segment.h"
 #include "executables.h"
 #include "faults.h"
 #include "instrument.h"
@@ -89,6 +90,7 @@ static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes
   vfork_after_call(result);
   stop_signals_after_call(call, arguments);
   faults_after_call(call, arguments);
+  data_segment_after_call(call, result);
 }
 
 static void forked_child(ThreadId tid) {

@@ -425,6 +425,31 @@ static int raise_stack_limit(void) {
   return use_stack();
 }
 
+/* Without malloc, whose heap lies in the data segment. */
+static long resident_pages(void) {
+  char text[200] = "";
+  int file = open("/proc/self/statm", O_RDONLY);
+  ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  return size > 0 ? atol(strchr(text, ' ')) : -1;
+}
+
+static int use_data_segment(void) {
+  enum { SIZE = 200 << 20, HALF = SIZE / 2 };
+  long full, rest, left = 0;
+  char *start = sbrk(SIZE);
+  if (start == (void *)-1) return 1;
+  memset(start, 1, SIZE);
+  full = resident_pages();
+  sbrk(-HALF);
+  rest = resident_pages();
+  sbrk(HALF);
+  for (long i = 0; i < SIZE; i++) left += start[i];
+  sbrk(-SIZE);
+  printf("%d, %d MiB left\n", (full - rest) * sysconf(_SC_PAGESIZE) > HALF / 2, (int)(left >> 20));
+  return 0;
+}
+
 static void *division, *behind_division;
 
 static void skip_division(int number, siginfo_t *info, void *context) {
@@ -548,6 +573,7 @@ static const struct {
     {"stack", use_stack},
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},
+    {"data-segment", use_data_segment},
     {"environment", environment},
     {"dispositions", dispositions},
     {"children", show_children},
