@@ -72,12 +72,13 @@ def _wait_for_end(folder: Path) -> list[str]:
 
     In the middle of exec a process shows no environment, so it takes two looks to believe in none.
     """
-    deadline, empty = time.monotonic() + GRACE_S, 0
+    deadline = time.monotonic() + GRACE_S
     alive = _alive(folder)
-    while time.monotonic() < deadline and empty < 2:
-        empty = 0 if alive else empty + 1
+    while time.monotonic() < deadline:
         time.sleep(0.01)
-        alive = _alive(folder)
+        before, alive = alive, _alive(folder)
+        if not before and not alive:
+            break
     return alive
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from xpuprof.errors import InputError
 from xpuprof.inputs import SELECT_AGAIN
@@ -149,6 +150,17 @@ def _difference(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
 def _first_seen_codes(slices: pd.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """(dense code of each row's kind in order of first appearance, first row of each code)."""
     known = [name for name in KIND_COLUMNS if name in slices]
-    codes = slices.groupby(known, sort=False, observed=True).ngroup().to_numpy()
+    starts = _starts_of_runs(slices, known)  # millions of launches are often a few runs
+    codes = slices.iloc[starts].groupby(known, sort=False, observed=True).ngroup().to_numpy()
     _, first = np.unique(codes, return_index=True)
-    return codes, first
+    return np.repeat(codes, np.diff(starts, append=len(slices))), starts[first]
+
+
+def _starts_of_runs(slices: pd.DataFrame, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The rows that differ from the one before in one of the columns, and the first row."""
+    differs = np.arange(len(slices)) == 0
+    for name in columns:
+        column = slices[name]
+        values = column.cat.codes.to_numpy() if column.dtype == "category" else column.to_numpy()
+        differs[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(differs)
