@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the engine `dynamorio` builds traces of hot code."""
+"""How the engine `dynamorio` starts programs, and where it builds traces of hot code."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from xpuprof.engines.cpu.dynamorio import has_interpreter
+from xpuprof.engines.cpu.dynamorio import has_interpreter, interpreted
 from xpuprof.engines.gpu.opencl import OpenCl
+from xpuprof.engines.scripts import MOST_SCRIPTS
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,17 @@ def test_native_runtime(
     monkeypatch.delenv("OCL_ICD_FILENAMES", raising=False)
     monkeypatch.setenv("XPUPROF_OPENCL_RUNTIME", "system")
     assert OpenCl().runtime_is_native() == native
+
+
+def test_scripts_of_scripts(tmp_path: Path) -> None:
+    """GIVEN as many nested scripts as the kernel takes THEN this command is what it executes."""
+    last = "/bin/echo"
+    for number in range(MOST_SCRIPTS):
+        script = tmp_path / f"script{number}"
+        script.write_text(f"#!{last} -{number}\n")
+        script.chmod(0o755)
+        last = str(script)
+    alone = subprocess.run([last, "x"], capture_output=True, check=True).stdout
+    command = interpreted([last, "x"])
+    assert command[0] == "/bin/echo"
+    assert subprocess.run(command, capture_output=True, check=True).stdout == alone

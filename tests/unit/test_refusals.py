@@ -159,6 +159,8 @@ CHROME = "export R -o out.json --format chrome"
             "compare moved.json",
             "moved.json is a selection, not a run directory; name the run that it",
         ),
+        ("info damaged", "damaged holds only a selection; name the run that it was chosen from"),
+        ("select R -o sel.json", "sel.json looks like a file; name a folder"),
         ("import moved.json -o I", "moved.json is a selection of xpuprof, not a profile; show its"),
         ("report loop/selection.json", "error: loop cannot be read: Too many levels of symbolic"),
         ("info R/profile", "R/profile is a part of a run directory; name the whole, R"),

@@ -69,6 +69,7 @@ def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -
 
     For a SimPoint frequency vector file it also writes .simpoints, .weights and .labels to -o.
     """
+    _refuse_file_name(how["output"])
     # Selections and reports need numpy; help texts do not.
     from xpuprof.cli.progress import working
     from xpuprof.formats.frequency import is_frequency_file
@@ -86,6 +87,14 @@ def command(sources: tuple[Path, ...], as_json: bool, quiet: bool, **how: Any) -
     for sentence in result.doubts:
         options.note(sentence, quiet)
     options.next_step(_next(result, sources, how["output"]), quiet)
+
+
+def _refuse_file_name(output: Path | None) -> None:
+    if output is not None and output.suffix == ".json" and not output.is_dir():
+        raise UsageError(
+            f"-o names the folder for selection.json, and {output.name} looks like a file; name a "
+            "folder"
+        )
 
 
 def _from_file(

@@ -37,12 +37,15 @@ def redacted(argv: Sequence[str]) -> list[str]:
     return [*argv[:1], *[REDACTED] * len(argv[1:])]
 
 
+_OF_SELECTION = "name the run that it was chosen from"
+
+
 def _not_a_folder(file: Path) -> str:
     """What is wrong with a file in the place of a run directory."""
     if (file.parent / MANIFEST).exists():
         return f"{file} is a file, not a run directory; name its folder, {file.parent}"
     if is_selection(file):
-        return f"{file} is a selection, not a run directory; name the run that it was chosen from"
+        return f"{file} is a selection, not a run directory; {_OF_SELECTION}"
     return (
         f"{file} is a file, not a run directory; to use another tool's profile: xpuprof import "
         f"{shlex.quote(str(file))} -o RUN"
@@ -63,6 +66,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise TraceError(
                 f"{folder} is a part of a run directory; name the whole, {folder.parent}"
             ) from None
+        if is_selection(folder / "selection.json"):
+            raise TraceError(f"{folder} holds only a selection; {_OF_SELECTION}") from None
         raise TraceError(
             f"{folder} is not an xpuprof run directory (it has no {MANIFEST}); name the folder "
             "that xpuprof run or profile made"

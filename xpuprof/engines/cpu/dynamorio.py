@@ -17,7 +17,7 @@ from xpuprof.engines.base import CpuEngine, CpuOptions, Engine, Probe
 from xpuprof.engines.filters import CODE, SCOPE, START_UP, cpu_settings
 from xpuprof.engines.native import kit_probe, native_file, unbuilt
 from xpuprof.engines.rights import startable
-from xpuprof.engines.scripts import interpreter_of
+from xpuprof.engines.scripts import MOST_SCRIPTS, interpreter_of
 from xpuprof.errors import EngineError
 
 CLIENT = "libxpuprof_dynamorio.so"
@@ -97,7 +97,7 @@ class DynamoRio(CpuEngine):
                 raise EngineError(f"engine dynamorio takes no line breaks: {line!r}; remove it")
         text = "".join(f"{line}\n" for line in lines)
         (folder / OPTIONS_FILE).write_bytes(os.fsencode(text))  # paths need not be UTF-8
-        program = _interpreted(startable(argv))
+        program = interpreted(startable(argv))
         prefix = repeatable_addresses()
         command = [*prefix, f"{probe.details['kit']}/bin64/drrun", "-quiet", *_NO_COPIES]
         command += _CODE_CACHE if prefix and _leaves_room(program[0]) else []
@@ -178,11 +178,11 @@ def has_interpreter(command: Sequence[str]) -> bool:
     return any(re.fullmatch(rf"({_INTERPRETERS})[\d.]*", name) for name in names)
 
 
-def _interpreted(argv: Sequence[str]) -> list[str]:
+def interpreted(argv: Sequence[str]) -> list[str]:
     """The command line with which the kernel runs a script. DynamoRIO's launcher starts ELF files
     only."""
     command = list(argv)
-    for _ in range(4):  # the kernel's own limit for nested interpreters
+    for _ in range(MOST_SCRIPTS):
         path = command[0] if "/" in command[0] else shutil.which(command[0]) or command[0]
         interpreter = interpreter_of(path)
         if not interpreter:
