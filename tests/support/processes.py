@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from xpuprof.trace.records import ProcessMeta
 from xpuprof.trace.sums import Sums
-from xpuprof.trace.tables import DeviceWork, Process, Tables
+from xpuprof.trace.tables import CpuVectors, DeviceWork, Process, Tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +21,13 @@ class MadeUp:
     """Tables of a process without stamps, whose last slice is its exit; see tables.Recording."""
 
     made: Tables
+    cpu: CpuVectors | None
 
     def tables(self) -> Tables:
         return self.made
+
+    def cpu_pieces(self) -> Iterator[CpuVectors] | None:
+        return None if self.cpu is None else iter([self.cpu])
 
     def launches(self) -> pd.DataFrame:
         return self.made.slices.iloc[:-1]
@@ -41,8 +46,13 @@ class MadeUp:
         return 0
 
 
-def process_from(tables: Tables, name: str = "p", meta: ProcessMeta | None = None) -> Process:
-    """A complete process with these tables."""
+def process_from(
+    tables: Tables,
+    cpu: CpuVectors | None = None,
+    name: str = "p",
+    meta: ProcessMeta | None = None,
+) -> Process:
+    """A complete process with these tables and CPU vectors."""
     slices, launches = len(tables.slices), len(tables.slices) - 1
     counted = tables.slices.get("cpu_instructions", np.zeros(1)).sum()
     sums = Sums(
@@ -53,9 +63,10 @@ def process_from(tables: Tables, name: str = "p", meta: ProcessMeta | None = Non
         of_launches=launches,
         cpu_instructions=int(counted),
     )
-    return Process(name, meta or ProcessMeta(), True, sums, MadeUp(tables))
+    return Process(name, meta or ProcessMeta(), True, sums, MadeUp(tables, cpu))
 
 
 def with_tables(process: Process, **tables: Any) -> Process:
-    """The process with other tables."""
-    return process_from(replace(process.tables, **tables), process.name, process.meta)
+    """The process with other tables, or other CPU vectors (`cpu`)."""
+    cpu = tables.pop("cpu", process.cpu)
+    return process_from(replace(process.tables, **tables), cpu, process.name, process.meta)

@@ -76,7 +76,7 @@ def process_of(
     slices["cpu_instructions"] = _cpu_total(cpu_vectors, launches + 1)
     slices["gpu_instructions"] = _gpu_total(gpu_vectors, launches + 1)
     empty = pd.DataFrame()
-    return process_from(Tables(slices, empty, cpu_vectors, gpu_vectors, empty, empty, empty))
+    return process_from(Tables(slices, empty, gpu_vectors, empty, empty, empty), cpu_vectors)
 
 
 def _cpu(kinds: list[int], rng: np.random.Generator) -> CpuVectors:

@@ -81,14 +81,14 @@ def made_up(request: pytest.FixtureRequest, program: Path) -> MadeUp:
     tables = Tables(
         slices=run.slices,
         kernels=pd.DataFrame(),
-        cpu=vectors(trace, image, [p - (base if i else 0) for p, i in zip(pcs, image, strict=True)],
-                    instructions),
         gpu=None,
         images=pd.DataFrame({"path": ["/lib/libother.so", str(program)], "build_id": ["", "00"]}),
         threads=pd.DataFrame(),
         copies=pd.DataFrame(),
     )  # fmt: skip
-    return MadeUp(process_from(tables, "h-1"), select_by_kernel(run), trace, pcs, instructions)
+    offsets = [p - (base if i else 0) for p, i in zip(pcs, image, strict=True)]
+    cpu = vectors(trace, image, offsets, instructions)
+    return MadeUp(process_from(tables, cpu, "h-1"), select_by_kernel(run), trace, pcs, instructions)
 
 
 def vectors(

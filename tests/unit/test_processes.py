@@ -23,7 +23,7 @@ def process(kinds: list[int], name: str = "vm-1", **meta: str) -> Process:
     if not kinds:
         exit_alone = made.slices.iloc[-1:].reset_index(drop=True)
         made = replace(made, slices=exit_alone)
-    return process_from(made, name, process_meta(meta, name))
+    return process_from(made, name=name, meta=process_meta(meta, name))
 
 
 def execution(*processes: Process, only: str = "") -> Execution:

@@ -34,7 +34,11 @@ from xpuprof.workflow.subjects import Subject, open_subject
 def job(slices: Sequence[int]) -> Job:
     """Ranks that launch one kernel, with these numbers of slices."""
     made = [
-        process_from(process_of([0] * (n - 1)).tables, f"r{r}", process_meta({"rank": str(r)}, ""))
+        process_from(
+            process_of([0] * (n - 1)).tables,
+            name=f"r{r}",
+            meta=process_meta({"rank": str(r)}, ""),
+        )
         for r, n in enumerate(slices)
     ]
     return job_of(Execution(ExecutionRecord("profile", "profile"), made))

@@ -12,8 +12,10 @@ import pytest
 import xpuprof
 from tests.support import traces
 from xpuprof.errors import TraceError
+from xpuprof.signature.matrix import Projection, project
+from xpuprof.trace import recorded_cpu
 from xpuprof.trace.reader import process_folders, read_process
-from xpuprof.trace.tables import Process
+from xpuprof.trace.tables import CpuVectors, Process
 
 
 def process(
@@ -85,10 +87,63 @@ def test_vectors_in_another_order_are_sorted(tmp_path: Path) -> None:
     shuffled = [*others[:at], *reversed(vectors), *others[at:]]
     wanted = process(tmp_path / "a", traces.events(), records).cpu
     got = process(tmp_path / "b", traces.events(), shuffled).cpu
+    assert_equal(got, wanted)
+
+
+def assert_equal(got: CpuVectors | None, wanted: CpuVectors | None) -> None:
     assert wanted is not None
     assert got is not None
     for name in ("slice", "thread", "block", "count", "slice_start"):
         assert np.array_equal(getattr(got, name), getattr(wanted, name)), name
+
+
+def in_small_chunks(records: list[traces.Record]) -> list[traces.Record]:
+    """A chunk ends with each cut of a slice."""
+    ended = [[r, traces.SEAL] if r[0] == 6 else [r] for r in records]
+    return [record for pair in ended for record in pair]
+
+
+@pytest.mark.parametrize(("late", "pieces"), [(None, 6), (0, 1), (2, 3)])
+def test_vectors_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int | None, pieces: int
+) -> None:
+    """A piece ends with a chunk, once no vector of its slices is to come: of slice `late` one comes
+    last."""
+    records = in_small_chunks(traces.cpu(6))
+    if late is not None:
+        own = next(r for r in records if r[0] == 5 and r[2] == late)
+        records.remove(own)
+        records.insert(len(records) - 1, own)
+    found = process(tmp_path, traces.events(5), records)
+    wanted = found.cpu
+    monkeypatch.setattr(recorded_cpu, "ENTRIES", 1)
+    parts = list(found.cpu_pieces() or [])
+    assert len(parts) == pieces
+    assert_equal(CpuVectors.joined(parts), wanted)
+
+
+def test_vectors_are_projected_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN slices of which some are equal, in different pieces THEN every byte is that of slices
+    projected together, and equal vectors are stored once."""
+    records, slices = traces.cpu(4)[:-1], 60
+    for i in range(4, slices):
+        own = 1 + i % 7 if i % 5 else 0
+        records += [traces.bbv(i, 1, [(0, own), (2, 9)], 3 * own + 9)] if own else []
+        records += [traces.cut(i, traces.START + 1_000 * (i + 1) + 5, 3 * own + 9 if own else 0)]
+    found = process(
+        tmp_path, traces.events(slices - 1), in_small_chunks([*records, traces.end(slices, 0)])
+    )
+    together = project(found, Projection(1))
+    monkeypatch.setattr(recorded_cpu, "ENTRIES", 1)
+    assert len(list(found.cpu_pieces() or [])) > 20
+    apart = project(found, Projection(1))
+    for one, other in zip(together, apart, strict=True):
+        assert one.kind == other.kind
+        for name in ("mix", "length", "row"):
+            a, b = (getattr(part.vectors, name) for part in (one, other))
+            assert a.tobytes() == b.tobytes(), (one.kind, name)
 
 
 def test_gpu_vectors(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from tests.support import traces
 from xpuprof.clustering.executors import LocalExecutor
 from xpuprof.errors import InputError
 from xpuprof.selection.identity import SelectedWindow
+from xpuprof.signature.matrix import Projection, signatures
+from xpuprof.trace import recorded_cpu
 from xpuprof.trace.check import check_run
 from xpuprof.trace.coordinates import WINDOW_END_KERNEL
 from xpuprof.trace.run import Run
@@ -102,6 +104,28 @@ def test_window_of_launches(tmp_path: Path) -> None:
     assert process.gpu.launch_grid.tolist() == [1, 0]
     # from the end of launch 1 (device: S + 1200) to that of launch 3
     assert ticks(run) == [1_000, 1_000]
+
+
+def test_vectors_in_a_window_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """THEN pieces hold the slices of the window alone, the first one none."""
+    windows = {
+        0: [traces.window(0, False, S)],
+        1: [traces.window(1, True, S + 1_100)],
+        3: [traces.window(3, False, S + 3_100)],
+    }
+    ended = [[r, traces.SEAL] if r[0] == 6 else [r] for r in cpu({1, 2})]
+    records = [record for pair in ended for record in pair]
+    process = process_of(write(tmp_path / "run", events("2-3", windows, {1, 2}), records))
+    monkeypatch.setattr(recorded_cpu, "ENTRIES", 0)
+    pieces = list(process.cpu_pieces() or [])
+    assert [len(piece.slice_start) - 1 for piece in pieces] == [0, 1, 1]
+    assert process.cpu is not None and process.cpu.slice_start.tolist() == [0, 3, 6]
+    assert process.cpu.slice.tolist() == [0, 0, 0, 1, 1, 1]
+    many = signatures([process], Projection(1))[0].matrix
+    monkeypatch.undo()
+    assert many.tobytes() == signatures([process], Projection(1))[0].matrix.tobytes()
 
 
 def test_window_to_the_exit(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ reasons.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from xpuprof.errors import InputError, UsageError
 from xpuprof.signature import kernels
 
 if TYPE_CHECKING:  # see kernels.py
-    from xpuprof.trace.tables import Process
+    from xpuprof.trace.tables import CpuVectors, Process
 
 
 DIM = 64
@@ -222,8 +222,9 @@ def project(process: Process, projection: Projection) -> list[Part]:
     memory_weight = projection.memory_weight
     device = _gpu_part(process, projection.warp_buckets, seed, dim)
     sides = [("gpu", 1.0 - cpu_weight, device)]
-    if process.cpu is not None and cpu_weight > 0.0:
-        sides.append(("cpu", cpu_weight, _cpu_part(process, seed, dim)))
+    pieces = process.cpu_pieces() if cpu_weight > 0.0 else None
+    if pieces is not None:
+        sides.append(("cpu", cpu_weight, _cpu_part(pieces, len(process.slices), seed, dim)))
     share = MEMORY_WEIGHT if memory_weight is None else memory_weight
     distances = _memory_parts(process, seed, dim) if share > 0.0 else {}
     if memory_weight and not any(side in distances for side, _, _ in sides):
@@ -323,14 +324,30 @@ def frequency_signature(
     return Signature(matrix, _share(length), length, {"dim": dim})
 
 
-def _cpu_part(process: Process, seed: int, dim: int) -> Vectors:
-    assert process.cpu is not None
-    point, first = kernels.distinct_cpu(process.cpu)
-    known = point[: len(process.slices)]
-    row = np.zeros(len(process.slices), np.int64)
-    row[: len(known)] = 1 + known  # a truncated run may lack the last slices' vectors
-    projected = kernels.project_cpu(process.cpu, seed, dim, rows=first)
-    return Vectors(*_behind_none(dim, projected), row)
+def _cpu_part(pieces: Iterable[CpuVectors], slices: int, seed: int, dim: int) -> Vectors:
+    """Each piece's vectors are projected before the next one is read."""
+    rows, mixes, lengths, known = [], [], [], 0
+    for vectors in pieces:
+        point, first = kernels.distinct_cpu(vectors)
+        mix, length = kernels.project_cpu(vectors, seed, dim, rows=first)
+        rows.append(known + point.astype(np.int64))
+        mixes.append(mix)
+        lengths.append(length)
+        known += len(first)
+    found = Vectors(np.concatenate(mixes), np.concatenate(lengths), np.concatenate(rows))
+    if len(mixes) > 1:
+        found = _merged(found)
+    row = np.zeros(slices, np.int64)
+    own = found.row[:slices]
+    row[: len(own)] = 1 + own  # a truncated run may lack the last slices' vectors
+    return Vectors(*_behind_none(dim, (found.mix, found.length)), row)
+
+
+def _merged(vectors: Vectors) -> Vectors:
+    """Equal vectors once."""
+    mix, _ = kernels.merge(vectors.mix)
+    point, first = kernels.merge(np.stack([mix.astype(np.float64), vectors.length], axis=1))
+    return Vectors(vectors.mix[first], vectors.length[first], point.astype(np.int64)[vectors.row])
 
 
 def _gpu_part(process: Process, buckets: int, seed: int, dim: int) -> Vectors:
@@ -404,8 +421,7 @@ def _histograms(
     values: F64 = count[row, bucket].astype(np.float64)
     mix, length = kernels.project_values(start, identity[which], values, seed, dim)
     # Runs with stack distances are short: merged when projected.
-    point, first = kernels.merge(np.hstack([mix, length[:, None].view(np.float32)]))
-    return Vectors(mix[first], length[first], point.astype(np.int64))
+    return _merged(Vectors(mix, length, np.arange(slices)))
 
 
 def _named_launches(process: Process, rows: npt.NDArray[np.intp], seed: int, dim: int) -> Vectors:

@@ -16,12 +16,13 @@ from xpuprof.arrays import I64, U32
 from xpuprof.errors import TraceError
 from xpuprof.trace.completions import STAMPS, fill_completions
 from xpuprof.trace.digest import digest
-from xpuprof.trace.layout import EVENTS, HOST
+from xpuprof.trace.layout import CPU, EVENTS, HOST
 from xpuprof.trace.losses import losses_of
+from xpuprof.trace.recorded_cpu import cpu_pieces
 from xpuprof.trace.records import PROCESS_FOLDER, ExecutionRecord, process_meta
 from xpuprof.trace.streams import FILES, SMALL, StreamReader
 from xpuprof.trace.sums import Sums
-from xpuprof.trace.tables import DeviceWork, Execution, Process, Tables, Window
+from xpuprof.trace.tables import CpuVectors, DeviceWork, Execution, Process, Tables, Window
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +109,10 @@ class _Streams:
         from xpuprof.trace.recorded_tables import tables_of  # loads pandas
 
         return tables_of(self.part, self.role, self.sums, self.window)
+
+    def cpu_pieces(self) -> Iterator[CpuVectors] | None:
+        path = self.part / FILES[CPU]
+        return cpu_pieces(path, self.sums.of_slices, self.window) if path.exists() else None
 
     def launches(self) -> pd.DataFrame:
         from xpuprof.trace.recorded_launches import launches_of  # loads pandas

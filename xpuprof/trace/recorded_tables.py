@@ -13,12 +13,12 @@ import pandas as pd
 
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import CPU, EVENTS, LDV_BUCKETS, LDV_FLAGS, TABLES
+from xpuprof.trace.recorded_cpu import starts_of
 from xpuprof.trace.recorded_slices import SliceColumns, slice_table
 from xpuprof.trace.streams import FILES, Stream, StreamReader, read_stream
 from xpuprof.trace.sums import Sums
 from xpuprof.trace.tables import (
     Blocks,
-    CpuVectors,
     DeviceDistances,
     GpuVectors,
     StackDistances,
@@ -29,13 +29,15 @@ from xpuprof.trace.window import clip
 
 _BY_LAUNCH = {"launches", "launch_grids", "completes", "resources", "lanes", "uncounted"}
 """Tables with a row for each launch, of which only columns are kept."""
+_CPU_VECTORS = {"bbvs", "bbv_block", "bbv_count"}
+"""Read piece by piece (recorded_cpu.py)."""
 
 
 def tables_of(part: Path, role: str, sums: Sums, window: Window | None) -> Tables:
     """The tables of the process in folder `part`, whose streams were read once for `sums`. Raises
     TraceError."""
     paths = {kind: part / file for kind, file in FILES.items()}
-    cpu = read_stream(paths[CPU], CPU) if paths[CPU].exists() else None
+    cpu = read_stream(paths[CPU], CPU, set(TABLES) - _CPU_VECTORS) if paths[CPU].exists() else None
     finished, profile = sums.of_slices, role == "profile"
     with ExitStack() as stack:
         reader = None
@@ -52,7 +54,6 @@ def tables_of(part: Path, role: str, sums: Sums, window: Window | None) -> Table
     found = Tables(
         slices=slice_table(columns, kernels, events, cpu),
         kernels=kernels,
-        cpu=_cpu_vectors(cpu, finished) if cpu is not None else None,
         gpu=_gpu_vectors(events, grid) if events and profile and len(grid) else None,
         images=_images(cpu),
         threads=_threads(cpu),
@@ -91,43 +92,6 @@ def kernel_table(events: Stream | None) -> pd.DataFrame:
 
 
 # ---- vectors -------------------------------------------------------------------------------------
-
-
-def _starts(counts: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """0 and the running sum of `counts`."""
-    result = np.zeros(len(counts) + 1, np.uint64)
-    np.cumsum(counts, out=result[1:], dtype=np.uint64)
-    return result
-
-
-def _cpu_vectors(cpu: Stream, finished: int) -> CpuVectors:
-    bbvs, block, count = cpu["bbvs"], cpu["bbv_block"], cpu["bbv_count"]
-    blocks = Blocks(
-        np.ascontiguousarray(cpu["cpu_blocks"]["identity"]),
-        np.ascontiguousarray(cpu["cpu_blocks"]["instructions"]),
-    )
-    key = (bbvs["slice"] << np.uint64(32)) | bbvs["thread"]
-    if np.any(key[1:] < key[:-1]):
-        bbvs = bbvs[np.argsort(key, kind="stable")]
-        # Wraps round where vectors move down; their sums do not.
-        number = np.uint32 if len(block) < 1 << 32 else np.uint64
-        moved = (bbvs["first_pair"] - _starts(bbvs["n_pairs"])[:-1]).astype(number)
-        at = np.repeat(moved, bbvs["n_pairs"].astype(np.int64))
-        at += np.arange(len(block), dtype=number)
-        block, count = block[at], count[at]
-    whole = int(np.searchsorted(bbvs["slice"], finished))
-    pairs = bbvs["n_pairs"][:whole].astype(np.int64)
-    total = int(pairs.sum())
-    of_slices = np.bincount(bbvs["slice"][:whole].astype(np.int64), pairs, finished)
-    return CpuVectors(
-        thread=np.repeat(bbvs["thread"][:whole].astype(np.uint32), pairs),
-        block=block[:total],
-        count=count[:total],
-        slice_start=_starts(of_slices),
-        blocks=blocks,
-        block_image=np.ascontiguousarray(cpu["cpu_blocks"]["image"]),
-        block_offset=np.ascontiguousarray(cpu["cpu_blocks"]["offset"]),
-    )
 
 
 def _histograms(stream: Stream, rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
@@ -174,16 +138,16 @@ def _gpu_vectors(events: Stream, grids: npt.NDArray[np.int64]) -> GpuVectors:
     blocks = events["gpu_blocks"]
     return GpuVectors(
         launch_grid=grids,
-        grid_start=_starts(events["grids"]["n_runs"]),
+        grid_start=starts_of(events["grids"]["n_runs"]),
         run_vector=events["run_vector"],
         run_length=events["run_length"],
-        vector_start=_starts(events["vectors"]["n_pairs"]),
+        vector_start=starts_of(events["vectors"]["n_pairs"]),
         block=events["vector_block"],
         count=events["vector_count"],
         blocks=Blocks(
             np.ascontiguousarray(blocks["identity"]), np.ascontiguousarray(blocks["instructions"])
         ),
-        kernel_block_start=_starts(events["kernels"]["n_blocks"]),
+        kernel_block_start=starts_of(events["kernels"]["n_blocks"]),
         mix=np.ascontiguousarray(blocks["mix"]),
     )
 

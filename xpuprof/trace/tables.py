@@ -4,8 +4,8 @@ validation, report, formats) works on these, never on the files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,6 +46,20 @@ class CpuVectors:
     """Row of each block's image in `Process.images`; None if only identities are known."""
     block_offset: U64 | None = None
     """Offset of each block from the lowest address of its image."""
+
+    @classmethod
+    def joined(cls, pieces: Sequence[CpuVectors]) -> CpuVectors:
+        """The vectors of all pieces, the last of which knows all blocks."""
+        if len(pieces) == 1:
+            return pieces[0]
+        sizes = np.concatenate([np.diff(piece.slice_start) for piece in pieces])
+        return replace(
+            pieces[-1],
+            thread=np.concatenate([piece.thread for piece in pieces]),
+            block=np.concatenate([piece.block for piece in pieces]),
+            count=np.concatenate([piece.count for piece in pieces]),
+            slice_start=np.append(np.zeros(1, np.uint64), np.cumsum(sizes, dtype=np.uint64)),
+        )
 
     @property
     def slice(self) -> U32:
@@ -161,7 +175,6 @@ class Tables:
 
     slices: pd.DataFrame
     kernels: pd.DataFrame
-    cpu: CpuVectors | None
     gpu: GpuVectors | None
     images: pd.DataFrame
     threads: pd.DataFrame
@@ -186,6 +199,10 @@ class Recording(Protocol):
     """Where a process's tables and stamps come from."""
 
     def tables(self) -> Tables: ...
+
+    def cpu_pieces(self) -> Iterator[CpuVectors] | None:
+        """See `Process.cpu_pieces`."""
+        ...
 
     def launches(self) -> pd.DataFrame:
         """See `Process.launches`."""
@@ -266,9 +283,16 @@ class Process:
     def kernels(self) -> pd.DataFrame:
         return self.tables.kernels
 
-    @property
+    def cpu_pieces(self) -> Iterator[CpuVectors] | None:
+        """The CPU vectors of a few thousand or million slices at a time, in order, read from the
+        stream each time; None if there are none. Raises TraceError."""
+        return self.recording.cpu_pieces()
+
+    @cached_property
     def cpu(self) -> CpuVectors | None:
-        return self.tables.cpu
+        """All CPU vectors. Raises TraceError."""
+        pieces = self.cpu_pieces()
+        return None if pieces is None else CpuVectors.joined(list(pieces))
 
     @property
     def gpu(self) -> GpuVectors | None:

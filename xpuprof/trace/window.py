@@ -20,7 +20,6 @@ from xpuprof.trace.coordinates import WINDOW_END_KERNEL, ProcessRows, rows_in_wi
 from xpuprof.trace.streams import Stream
 from xpuprof.trace.sums import total
 from xpuprof.trace.tables import (
-    CpuVectors,
     DeviceDistances,
     Process,
     StackDistances,
@@ -99,12 +98,11 @@ def clip(tables: Tables, window: Window, launches: int) -> Tables:
         slices[column] = slices[column].cat.remove_unused_categories()
     slices.loc[tails, "call"] = np.arange(1, len(tails) + 1)
     slices.loc[tails, ["gx", "gy", "gz", "lx", "ly", "lz"]] = 0
-    cpu, gpu, own, device = tables.cpu, tables.gpu, tables.distances, tables.device_distances
+    gpu, own, device = tables.gpu, tables.distances, tables.device_distances
     launched = _launched(window, launches)
     return replace(
         tables,
         slices=slices,
-        cpu=cpu and _cpu(cpu, rows),
         gpu=gpu and replace(gpu, launch_grid=gpu.launch_grid[launched]),
         distances=own and _distances(own, rows),
         device_distances=device and _device_distances(device, launched),
@@ -146,21 +144,6 @@ def window_facts(processes: Sequence[Process]) -> WindowFacts | None:
         of_slices=sums.of_slices,
         of_launches=sums.of_launches,
         ended=any("ended" in process.meta for process in clipped),
-    )
-
-
-def _cpu(cpu: CpuVectors, rows: ProcessRows) -> CpuVectors:
-    """Vectors of the given slices, by row in the window."""
-    sizes: I64 = np.diff(cpu.slice_start).astype(np.int64)
-    wanted = np.zeros(len(sizes), bool)
-    wanted[rows] = True
-    keep, counts = np.repeat(wanted, sizes), sizes[rows]
-    return replace(
-        cpu,
-        thread=cpu.thread[keep],
-        block=cpu.block[keep],
-        count=cpu.count[keep],
-        slice_start=np.concatenate(([0], np.cumsum(counts))).astype(np.uint64),
     )
 
 
