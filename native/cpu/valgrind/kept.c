@@ -18,6 +18,7 @@ extern fault_catcher VG_(set_fault_catcher)(fault_catcher);
 /* ---- a copy of one record -------------------------------------------------------------------- */
 
 enum { MAX_RECORD = 160 << 10 }; /* two codes of at most 64 KiB, and the rest */
+enum { ENOUGH = 64 };            /* records to release pages after */
 
 static union {
   record record;
@@ -27,10 +28,13 @@ static union {
 /* A record is used once, so that what has been read need not stay in memory. The kernel maps 64 KiB
  * around each page that is touched. */
 static void release(kept *k) {
-  enum { DONT_NEED = 4, ENOUGH = 64 };
-  if (++k->taken < ENOUGH) return;
+  enum { DONT_NEED = 4 };
   k->taken = 0;
   xp_system_call(__NR_madvise, (Word)k->file, (Word)k->file_size, DONT_NEED, 0);
+}
+
+void kept_release(kept *k) {
+  if (k->taken) release(k);
 }
 
 /* Others may write to the file meanwhile: only the copy is checked. */
@@ -39,7 +43,7 @@ static Bool take(kept *k, const record *r) {
   SizeT size = record_size(r), rest = (SizeT)(k->shelf.heap + k->shelf.size - (const UChar *)r);
   if (size < sizeof *r || size > sizeof copy || size > rest) return False;
   VG_(memcpy)(&copy, r, size);
-  release(k);
+  if (++k->taken == ENOUGH) release(k);
   return record_is_whole(&copy.record, size);
 }
 

@@ -30,5 +30,7 @@ void kept_map(kept *k, Int fd, SizeT size, ULong key);
 const record *kept_find(kept *k, Addr address); /* or NULL */
 /* As shelf_next(), without those that were replaced. */
 const record *kept_next(kept *k, SizeT *at);
+/* Releases the pages that were read. */
+void kept_release(kept *k);
 
 #endif

@@ -54,6 +54,7 @@ static Bool client_request(ThreadId tid, UWord *arguments, UWord *result) {
   switch (arguments[0]) {
     case XPU_CR_CUT:
       cut(arguments[1]);
+      stores_release();
       break;
     case XPU_CR_API_ENTER:
       thread_enter(tid, False);

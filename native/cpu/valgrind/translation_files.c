@@ -29,6 +29,7 @@ enum { FRESH_IN_ALL = 1000, FRESH_IN_FILE = 64, FRESH_SHARE = 32 };
 enum { PER_IMAGE = 4, COUNTED = 1, PRECISE = 2 };
 static store *stores; /* by image, PER_IMAGE times */
 static SizeT stores_room;
+static Bool used;      /* a store, since pages were released */
 static UInt inherited; /* fresh translations that a forked child has from its parent */
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -121,7 +122,14 @@ store *store_at(Addr code, UInt features) {
   if (faults_are_handled()) number |= PRECISE;
   stores = grown(stores, &stores_room, number + 1, sizeof *stores);
   if (!stores[number].tried) read_file(&stores[number]);
+  used = True;
   return &stores[number];
+}
+
+void stores_release(void) {
+  if (!used) return;
+  used = False;
+  for (SizeT i = 0; i < stores_room; i++) kept_release(&stores[i].kept);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@ typedef struct store {
 /* Where translations of the code are kept; NULL: they are not. `features`: of the processor. */
 store *store_at(Addr code, UInt features);
 Bool store_has_room(void); /* for new ones */
+void stores_release(void); /* what was read since the last time need not stay in memory */
 void stores_save(void);    /* at the end of the process */
 void stores_forked(void);  /* in a forked child */
 
