@@ -73,6 +73,11 @@ def unknown(what: str, name: str, known: Iterable[str], aliases: Iterable[str] =
     return f"no {what} {name!r}; {better}choose one of: {', '.join(every)}"
 
 
+def missing_run(folder: str | PathLike[str]) -> TraceError:
+    """For a run directory that is to be read."""
+    return TraceError(f"{folder} does not exist; check the path of the run")
+
+
 def unwritable(path: str | PathLike[str], error: OSError) -> UsageError:
     """The error for an output that cannot be written."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)

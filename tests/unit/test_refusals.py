@@ -339,7 +339,7 @@ def test_fewer_clusters_than_were_asked_for_are_said(here: Path) -> None:
         ("select R --method", "--method needs a value"),
         ("info R --json=1", "--json takes no value; omit it"),
         ("select R --scheduler x:1", "--workers and --scheduler need a folder for the selection"),
-        ("select R R2", "several runs need a folder for the selection; name it with -o DIR"),
+        ("select R folder.db", "several runs need a folder for the selection; name it with -o DIR"),
         ("select R --input nope --force", "No such file or directory; check the path after --inp"),
         ("select R --set =3 --force", "--set takes NAME=VALUE, not '=3'"),
         ("select R --set k --force", "--set takes NAME=VALUE, not 'k'"),
@@ -522,6 +522,7 @@ def test_a_database_that_cannot_be_written(here: Path) -> None:
 def test_an_existing_page_is_seen_before_the_work(tmp_path: Path) -> None:
     """GIVEN the page WHEN reporting without --force THEN that is refused before a run is read."""
     (tmp_path / "p.html").touch()
+    (tmp_path / "R").mkdir()
     shown = CliRunner().invoke(cli, ["report", str(tmp_path / "R"), "-o", str(tmp_path / "p.html")])
     assert "p.html exists" in str(shown.exception)
 

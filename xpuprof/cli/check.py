@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check")
-@click.argument("run", type=options.PATH)
+@click.argument("run", type=options.RUN)
 @options.as_json
 @options.quiet
 def command(run: Path, as_json: bool, quiet: bool) -> int:

@@ -14,7 +14,7 @@ from xpuprof.errors import UsageError
 
 
 @click.command(name="compare")
-@click.argument("runs", metavar="RUN...", type=options.PATH, nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", type=options.RUN, nargs=-1, required=True)
 @click.option(
     "--methods",
     type=Name("method", method_options.helps, several=True),

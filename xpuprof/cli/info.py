@@ -11,7 +11,7 @@ from xpuprof.cli import options
 
 
 @click.command(name="info")
-@click.argument("run", type=options.PATH)
+@click.argument("run", type=options.RUN)
 @options.full_names
 @options.as_json
 @options.quiet

@@ -14,7 +14,7 @@ import click
 
 from xpuprof.cli.ends import promise_json
 from xpuprof.cli.lines import show
-from xpuprof.errors import UsageError
+from xpuprof.errors import UsageError, missing_run
 from xpuprof.report.kernel_names import FULL_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +33,23 @@ class _Path(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _Run(_Path):
+    """A run directory, or what a command takes in its place. A missing one is refused before
+    modules that read it are loaded."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            path.stat()
+        except FileNotFoundError:
+            raise missing_run(path) from None
+        except OSError:
+            pass  # the command says more
+        return path
+
+
 PATH = _Path(path_type=Path)
+RUN = _Run(path_type=Path)
 
 
 class Size(click.ParamType[int]):
@@ -80,7 +96,12 @@ full_names = click.option(
     help="Show C++ kernel names with namespaces, template arguments and parameters.",
 )
 as_json = click.option(
-    "--json", "as_json", is_flag=True, callback=_promise, help="Print one JSON object."
+    "--json",
+    "as_json",
+    is_flag=True,
+    is_eager=True,  # so that a refusal of another parameter is JSON, too
+    callback=_promise,
+    help="Print one JSON object.",
 )
 
 

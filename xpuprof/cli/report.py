@@ -22,7 +22,7 @@ KERNELS = 10
 
 
 @click.command(name="report")
-@click.argument("runs", metavar="RUN...", type=options.PATH, nargs=-1, required=True)
+@click.argument("runs", metavar="RUN...", type=options.RUN, nargs=-1, required=True)
 @click.option(
     "--selection",
     type=options.PATH,

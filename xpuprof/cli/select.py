@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="select", epilog=method_options.methods_listed())
-@click.argument("sources", metavar="RUN...|FILE.bb", type=options.PATH, nargs=-1, required=True)
+@click.argument("sources", metavar="RUN...|FILE.bb", type=options.RUN, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",

@@ -12,7 +12,7 @@ from xpuprof.cli import options
 
 @click.command(name="transfer")
 @click.argument("selection", type=options.PATH)
-@click.argument("runs", metavar="RUN_A RUN_B...", type=options.PATH, nargs=-1)
+@click.argument("runs", metavar="RUN_A RUN_B...", type=options.RUN, nargs=-1)
 @click.option(
     "--allow-missing",
     is_flag=True,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpuprof.errors import TraceError
+from xpuprof.errors import TraceError, missing_run
 from xpuprof.inputs import is_selection
 from xpuprof.pids import started
 from xpuprof.trace.records import are_texts, is_quantity
@@ -61,7 +61,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         text = (folder / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:
         if not folder.exists():
-            raise TraceError(f"{folder} does not exist; check the path of the run") from None
+            raise missing_run(folder) from None
         if (folder.parent / MANIFEST).exists():
             raise TraceError(
                 f"{folder} is a part of a run directory; name the whole, {folder.parent}"
