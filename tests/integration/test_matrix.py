@@ -67,6 +67,8 @@ for size in 60000 100000 120000 150000; do
   echo $?
 done"""
 STACKS = "ulimit -S -s 2000; sh -c 'ulimit -s'; ulimit -S -s 4000; exec sh -c 'ulimit -s'"
+DESCRIPTORS = """ulimit -n 256; ulimit -n; ulimit -Hn; sh -c 'ulimit -n'
+ulimit -S -n 100; ulimit -Hn; exec sh -c 'ulimit -n'"""
 
 CASES = [
     *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
@@ -112,6 +114,9 @@ CASES = [
     Case("a stack without limit", ("stack", "30"), limit("-S -s unlimited")),
     Case("its own stack limit", ("stack-limit", "30")),
     Case("stack limits of what it executes", ("sh", "-c", STACKS)),
+    Case("limits on descriptors of what it executes", ("sh", "-c", DESCRIPTORS), but=DYNAMORIO),
+    Case("a thread that waits for I/O rings", ("ring",)),
+    Case("a signal that it queues to itself", ("queue",)),
     Case("a stack that overflows", ("stack-overflow",)),
     Case("a small stack that overflows", ("stack-overflow",), limit("-S -s 512")),
     Case("a large data segment", ("data-segment",)),

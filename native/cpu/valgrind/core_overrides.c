@@ -4,6 +4,7 @@
 /* Parts of Valgrind's core and of VEX replaced at link time (ld's --wrap), because they would slow
  * the program with something this tool never uses, or harm it. */
 #include "address_sanitizer.h"
+#include "descriptor_limit.h"
 #include "executables.h"
 #include "hand_over.h"
 #include "host_cpu.h"
@@ -169,8 +170,11 @@ SysRes __wrap_vgPlain_do_syscall(UWord call, UWord a, UWord b, UWord c, UWord d,
     if (path_asked) a = execute_what_is_meant(a, (const HChar **)b);
     path_asked = NULL;
     main_stack_before_exec();
+    descriptor_limit_before_exec();
   }
-  return __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
+  const SysRes result = __real_vgPlain_do_syscall(call, a, b, c, d, e, f, g, h);
+  if (call == __NR_execve) descriptor_limit_after_failed_exec();
+  return result;
 }
 
 /* Valgrind sends the signal that ends the program to the process. While another thread is still

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -524,6 +525,35 @@ static void say_where(int number, siginfo_t *info, void *context) {
   exit(3);
 }
 
+static void *wait_for_ring(void *ring) {
+  syscall(__NR_io_uring_enter, (int)(long)ring, 0, 1, IORING_ENTER_GETEVENTS, 0, 0);
+  return 0;
+}
+
+static int go_on_beside_ring(void) {
+  struct io_uring_params parameters = {0};
+  pthread_t thread;
+  long ring = syscall(__NR_io_uring_setup, 1, &parameters);
+  if (pthread_create(&thread, 0, wait_for_ring, (void *)ring)) return 1;
+  usleep(100000);
+  puts("goes on");
+  return 0;
+}
+
+static volatile sig_atomic_t handled;
+
+static void note_number(int number) { handled = number; }
+
+static int queue_to_itself(void) {
+  signal(SIGUSR1, note_number);
+  signal(SIGUSR2, note_number);
+  if (sigqueue(getpid(), SIGUSR1, (union sigval){0})) return 1;
+  printf("%d", handled == SIGUSR1);
+  if (pthread_sigqueue(pthread_self(), SIGUSR2, (union sigval){0})) return 1;
+  printf(" %d\n", handled == SIGUSR2);
+  return 0;
+}
+
 static int overflow_stack(void) {
   /* Language runtimes take only a fault just below the stack for an overflow. */
   static char other[1 << 16];
@@ -574,6 +604,8 @@ static const struct {
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},
     {"data-segment", use_data_segment},
+    {"ring", go_on_beside_ring},
+    {"queue", queue_to_itself},
     {"environment", environment},
     {"dispositions", dispositions},
     {"children", show_children},
