@@ -64,6 +64,13 @@ def test_a_program_that_executes_its_own_file(engine: CpuEngine, tmp_path: Path,
     assert (done.returncode, done.stdout, done.stderr) == (alone.returncode, alone.stdout, "")
 
 
+def test_program_is_not_told_of_valgrind(engine: CpuEngine, tmp_path: Path) -> None:
+    """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively. Mono
+    then does without a stack for signals, and ended at a null reference under valgrind."""
+    done = profile(engine, [build("cpu_cases"), "on-valgrind"], tmp_path / "p")
+    assert done.process.returncode == 6
+
+
 def test_a_script_that_executes_its_interpreter(engine: CpuEngine, tmp_path: Path) -> None:
     """GIVEN a script THEN the kernel's name for its executable is that of the interpreter."""
     script = tmp_path / "script.sh"

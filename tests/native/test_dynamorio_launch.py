@@ -72,13 +72,6 @@ def test_what_instructions_leave_as_it_is(tmp_path: Path, dynamorio: DynamoRio) 
 
 
 @needs_dynamorio
-def test_program_is_not_told_of_valgrind(tmp_path: Path) -> None:
-    """GIVEN a program that asks whether Valgrind runs it THEN the answer is no, as natively."""
-    done = profile(DynamoRio(), [build("cpu_cases"), "on-valgrind"], tmp_path / "p")
-    assert done.process.returncode == 6
-
-
-@needs_dynamorio
 def test_data_of_libraries_is_in_reach(tmp_path: Path) -> None:
     """THEN libraries lie below the code cache and within 2 GB: DynamoRIO leaves their operands
     relative to the instruction pointer as they are."""

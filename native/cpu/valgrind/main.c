@@ -21,6 +21,7 @@
 #include "system_call.h"
 #include "tool.h"
 #include "translations.h"
+#include "unnoticed.h"
 #include "vfork.h"
 #include "xpuprof/boundary.h"
 
@@ -151,6 +152,7 @@ static void pre_options(void) {
   VG_(needs_syscall_wrapper)(before_call, after_call);
   VG_(track_start_client_code)(thread_runs);
   VG_(track_stop_client_code)(kernels_left);
+  VG_(track_post_reg_write)(unnoticed_after_request);
   VG_(track_pre_thread_ll_create)(thread_created);
   VG_(track_pre_thread_first_insn)(first_instruction);
   VG_(track_pre_thread_ll_exit)(thread_exits);
