@@ -108,6 +108,7 @@ CASES = [
     Case("its own core limit", ("fault",), limit("-c 0")),
     Case("code written through a second mapping", ("second-mapping",)),
     Case("code in many mappings", ("scattered-mappings",)),
+    Case("code read over code", ("read-code",)),
     Case("a division that faults", ("division",)),
     Case("arguments beyond its own stack limit", ("sh", "-c", ARGUMENTS)),
     Case("a large stack", ("stack", "30"), limit("-S -s 40000")),
@@ -128,6 +129,7 @@ CASES = [
         ("sh", "-c", "exec setpriv --reuid 65534 --clear-groups id -u"),
         root=True,
     ),
+    Case("variables of what it executes", ("variables",)),
     Case("no environment", ("environment",)),
     Case("signals left as they are", ("dispositions",)),
     Case(

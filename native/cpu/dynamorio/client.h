@@ -231,6 +231,14 @@ void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
 
+/* ---- environment.c: variables of DynamoRIO's; without the lock ---------------------------------
+ */
+void environment_mend(void);
+
+/* ---- unwritable.c: pages with code that the kernel writes to; without the lock ------------------
+ */
+void unwritable_after_read(void *drcontext, int number);
+
 /* ---- shared_code.c: code that changes without notice; without the lock --------------------------
  */
 void shared_code_after_mmap(void *drcontext);

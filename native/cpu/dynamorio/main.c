@@ -98,6 +98,7 @@ static bool wanted(void *drcontext, int number) {
   switch (number) {
     case SYS_exit:
     case SYS_mmap:
+    case SYS_pread64:
     case SYS_clone:
     case SYS_clone3:
     case SYS_vfork:
@@ -369,6 +370,8 @@ static bool before_call(void *drcontext, int number) {
 static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
+  if (number == SYS_read || number == SYS_pread64 || number == SYS_recvfrom)
+    unwritable_after_read(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);
@@ -399,6 +402,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   (void)id;
   mutex = dr_mutex_create();
   xp_system_call(SYS_stat, (long)"/proc/self/exe", (long)&tool, 0, 0);
+  environment_mend();
   ignored_init();
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -525,6 +526,36 @@ static void say_where(int number, siginfo_t *info, void *context) {
   exit(3);
 }
 
+static int variables(void) {
+  if (!arguments[0]) execl("/proc/self/exe", "matrix", "variables", "executed", (char *)0);
+  for (char **variable = environ; *variable; variable++)
+    if (!strchr(*variable, '=')) puts(*variable);
+  return !arguments[0];
+}
+
+/* As Racket loads its code. */
+static int read_code(void) {
+  enum { PAGE = 4096 };
+  static const unsigned char code[] = {0xb8, 1, 0, 0, 0, 0xc3, 0xb8, 2, 0, 0, 0, 0xc3};
+  enum { SIZE = sizeof code / 2 };
+  char *page =
+      mmap(0, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int (*generated)(void) = (int (*)(void))page, file = memfd_create("code", 0), sockets[2];
+  if (page == MAP_FAILED || write(file, code, sizeof code) != sizeof code) return 1;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || write(sockets[0], code, SIZE) != SIZE)
+    return 2;
+  memcpy(page, code + SIZE, SIZE);
+  printf("%d ", generated());
+  printf("%d ", (int)pread(file, page, SIZE, 0));
+  printf("%d ", generated());
+  lseek(file, SIZE, SEEK_SET);
+  printf("%d ", (int)read(file, page, SIZE));
+  printf("%d ", generated());
+  printf("%d ", (int)recv(sockets[1], page, SIZE, 0));
+  printf("%d\n", generated());
+  return 0;
+}
+
 static void *wait_for_ring(void *ring) {
   syscall(__NR_io_uring_enter, (int)(long)ring, 0, 1, IORING_ENTER_GETEVENTS, 0, 0);
   return 0;
@@ -604,6 +635,8 @@ static const struct {
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},
     {"data-segment", use_data_segment},
+    {"variables", variables},
+    {"read-code", read_code},
     {"ring", go_on_beside_ring},
     {"queue", queue_to_itself},
     {"environment", environment},
