@@ -80,6 +80,7 @@ CASES = [
     Case("a signal that does nothing", ("signal", str(int(signal.SIGWINCH)))),
     Case("abort", ("signal", str(int(signal.SIGABRT)))),
     Case("a fault", ("fault",)),
+    Case("an instruction that is not for programs", ("privileged",)),
     Case("a closed pipe", ("pipe",)),
     Case("_exit", ("_exit",)),
     Case("forks", ("forks",)),

@@ -20,6 +20,11 @@ static Bool is_meant(const UChar *code, UInt n) {
   return n >= 2 && code[0] == 0x0f && (code[1] == 0x0b || code[1] == 0xb9 || code[1] == 0xff);
 }
 
+/* HLT, CLI, STI, IN and OUT fault in programs; musl ends by HLT where it finds its heap damaged. */
+static Bool is_privileged(UChar code) {
+  return code == 0xf4 || code == 0xfa || code == 0xfb || (code & 0xf4) == 0xe4;
+}
+
 static UInt readable(Addr at) {
   UInt rest = VKI_PAGE_SIZE - (UInt)(at % VKI_PAGE_SIZE);
   return rest < SHOWN ? rest : SHOWN;
@@ -32,9 +37,14 @@ static void note(const UChar *code, UInt n) {
 
 /* Called when a program arrives at such an instruction. */
 extern void __wrap_vgPlain_synth_sigill(ThreadId, Addr);
+extern void VG_(synth_fault)(ThreadId);
 
 void __wrap_vgPlain_synth_sigill(ThreadId tid, Addr at) {
   const UChar *code = (const UChar *)at;
+  if (is_privileged(code[0])) {
+    VG_(synth_fault)(tid);
+    return;
+  }
   if (!is_meant(code, readable(at))) note(code, readable(at));
   __real_vgPlain_synth_sigill(tid, at);
 }

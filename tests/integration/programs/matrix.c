@@ -47,6 +47,11 @@ static int end_by_fault(void) {
   return 0;
 }
 
+static int end_by_privileged_instruction(void) {
+  __asm__ volatile("hlt");
+  return 0;
+}
+
 static int end_by_pipe(void) {
   int ends[2];
   if (pipe(ends)) return 1;
@@ -606,6 +611,7 @@ static const struct {
     {"code", end_with_code},
     {"signal", end_by_signal},
     {"fault", end_by_fault},
+    {"privileged", end_by_privileged_instruction},
     {"pipe", end_by_pipe},
     {"_exit", quick_exit_handlers},
     {"forks", forks},
