@@ -122,7 +122,7 @@ def test_another_cpu_engine_takes_over(
         pytest.skip("DYNAMORIO_HOME is not set; see docs/dynamorio.md")
     monkeypatch.setenv("DYNAMORIO_HOME", KIT)
     monkeypatch.setenv("FAKE_CUDA_FAULT", "illegal")
-    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda")
+    done = profile(stand_in, tmp_path / "run", "--gpu", "cuda", "--start-up", "counted")
     assert done.returncode == 42
     assert manifest(tmp_path / "run")["cpu_engine"] == "dynamorio"
     process = xpuprof.open(tmp_path / "run").profile.processes[0]
