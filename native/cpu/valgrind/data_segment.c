@@ -9,6 +9,7 @@
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_basics.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_transtab.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 #include "system_call.h"
@@ -21,7 +22,7 @@ static const Addr PLACE = 0x80000000;
 static const UWord MOST = (UWord)4 << 30;
 
 extern struct vki_rlimit VG_(client_rlimit_data);
-extern Addr VG_(brk_base);
+extern Addr VG_(brk_base), VG_(brk_limit);
 extern Bool __real_vgPlain_am_create_reservation(Addr, SizeT, ShrinkMode, SSizeT);
 extern Bool __wrap_vgPlain_am_create_reservation(Addr, SizeT, ShrinkMode, SSizeT);
 extern Addr __real_vgPlain_am_get_advisory_client_simple(Addr, SizeT, Bool *);
@@ -52,12 +53,19 @@ Addr __wrap_vgPlain_am_get_advisory_client_simple(Addr start, SizeT size, Bool *
   return __real_vgPlain_am_get_advisory_client_simple(PLACE, PAGE + room(), ok);
 }
 
-/* What lies behind the end is zero already. */
-void data_segment_after_call(UInt call, SysRes result) {
+/* The core would write zeros to all that the segment loses, even where nothing ever was. */
+static void discard(Addr start, SizeT size) {
   enum { DONT_NEED = 4 };
-  static Addr most;
-  if (call != __NR_brk || sr_isError(result)) return;
-  const Addr end = VG_PGROUNDUP(sr_Res(result));
-  if (end < most) xp_system_call(__NR_madvise, (Word)end, (Word)(most - end), DONT_NEED, 0);
-  most = end;
+  const NSegment *segment = VG_(am_find_nsegment)(start);
+  if (segment && segment->hasT) VG_(discard_translations_safely)(start, size, "brk");
+  if (xp_system_call(__NR_madvise, (Word)start, (Word)size, DONT_NEED, 0) == -VKI_EINVAL)
+    VG_(memset)((void *)start, 0, size); /* it is locked in memory */
+}
+
+void data_segment_before_call(UInt call, const UWord *arguments) {
+  const Addr end = arguments[0];
+  if (call != __NR_brk || end < VG_(brk_base) || end >= VG_(brk_limit)) return;
+  const Addr start = VG_PGROUNDUP(end), behind = VG_PGROUNDUP(VG_(brk_limit));
+  if (start < behind) discard(start, behind - start);
+  VG_(brk_limit) = end;
 }

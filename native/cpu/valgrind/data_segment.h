@@ -5,7 +5,7 @@
 
 #include "pub_tool_basics.h"
 
-/* After a system call of the program's. */
-extern void data_segment_after_call(UInt call, SysRes result);
+/* Before a system call of the program's. */
+extern void data_segment_before_call(UInt call, const UWord *arguments);
 
 #endif

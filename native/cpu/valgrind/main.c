@@ -85,6 +85,7 @@ static void before_call(ThreadId tid, UInt call, UWord *arguments, UInt n) {
   sandbox_watch(call, arguments);
   arguments_watch(call, arguments);
   vfork_before_call(tid, call, arguments);
+  data_segment_before_call(call, arguments);
 }
 
 static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
@@ -92,7 +93,6 @@ static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes
   vfork_after_call(result);
   stop_signals_after_call(call, arguments);
   faults_after_call(call, arguments);
-  data_segment_after_call(call, result);
 }
 
 static void forked_child(ThreadId tid) {

@@ -443,6 +443,7 @@ static long resident_pages(void) {
 
 static int use_data_segment(void) {
   enum { SIZE = 200 << 20, HALF = SIZE / 2 };
+  struct rusage usage;
   long full, rest, left = 0;
   char *start = sbrk(SIZE);
   if (start == (void *)-1) return 1;
@@ -454,6 +455,10 @@ static int use_data_segment(void) {
   for (long i = 0; i < SIZE; i++) left += start[i];
   sbrk(-SIZE);
   printf("%d, %d MiB left\n", (full - rest) * sysconf(_SC_PAGESIZE) > HALF / 2, (int)(left >> 20));
+  sbrk(1 << 30);
+  sbrk(-(1 << 30)); /* never touched */
+  getrusage(RUSAGE_SELF, &usage);
+  printf("%d\n", usage.ru_maxrss > 700 << 10);
   return 0;
 }
 
