@@ -118,6 +118,7 @@ CASES = [
     Case("stack limits of what it executes", ("sh", "-c", STACKS)),
     Case("limits on descriptors of what it executes", ("sh", "-c", DESCRIPTORS), but=DYNAMORIO),
     Case("a thread that waits for I/O rings", ("ring",)),
+    Case("one that blocks every signal meanwhile", ("masked-ring",), but=DYNAMORIO),
     Case("a signal that it queues to itself", ("queue",)),
     Case("a stack that overflows", ("stack-overflow",)),
     Case("a small stack that overflows", ("stack-overflow",), limit("-S -s 512")),

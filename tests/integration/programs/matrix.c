@@ -566,8 +566,10 @@ static int read_code(void) {
   return 0;
 }
 
+static sigset_t every_signal, *blocked; /* while a thread waits for the ring */
+
 static void *wait_for_ring(void *ring) {
-  syscall(__NR_io_uring_enter, (int)(long)ring, 0, 1, IORING_ENTER_GETEVENTS, 0, 0);
+  syscall(__NR_io_uring_enter, (int)(long)ring, 0, 1, IORING_ENTER_GETEVENTS, blocked, _NSIG / 8);
   return 0;
 }
 
@@ -579,6 +581,12 @@ static int go_on_beside_ring(void) {
   usleep(100000);
   puts("goes on");
   return 0;
+}
+
+static int go_on_beside_masked_ring(void) {
+  sigfillset(&every_signal);
+  blocked = &every_signal;
+  return go_on_beside_ring();
 }
 
 static volatile sig_atomic_t handled;
@@ -649,6 +657,7 @@ static const struct {
     {"variables", variables},
     {"read-code", read_code},
     {"ring", go_on_beside_ring},
+    {"masked-ring", go_on_beside_masked_ring},
     {"queue", queue_to_itself},
     {"environment", environment},
     {"dispositions", dispositions},
