@@ -117,6 +117,9 @@ CASES = [
     Case("its own stack limit", ("stack-limit", "30")),
     Case("stack limits of what it executes", ("sh", "-c", STACKS)),
     Case("limits on descriptors of what it executes", ("sh", "-c", DESCRIPTORS), but=DYNAMORIO),
+    Case(
+        "hardly any descriptors", ("sh", "-c", "ulimit -S -n 5; exec cat /dev/null"), but=DYNAMORIO
+    ),
     Case("a thread that waits for I/O rings", ("ring",)),
     Case("one that blocks every signal meanwhile", ("masked-ring",), but=DYNAMORIO),
     Case("a signal that it queues to itself", ("queue",)),

@@ -27,13 +27,17 @@ def cpu_pieces(path: Path, finished: int, window: Window | None) -> Iterator[Cpu
     with StreamReader(path, CPU, (*SMALL, "bbvs")) as reader:
         for _ in reader.chunks("bbvs"):
             pass  # whole, before any entries
-        complete = _complete_before(reader.stream["bbvs"]["slice"].astype(np.int64), finished)
+        vectors = reader.stream["bbvs"]
+        complete = _complete_before(vectors["slice"].astype(np.int64), finished)
+        known = vectors[vectors["slice"] < finished]
+        entries = np.bincount(known["slice"].astype(np.int64), known["n_pairs"], finished)
+        before = np.cumsum(np.append(0.0, entries))  # each slice
         waiting, first, read = _Waiting(reader.stream), 0, 0
         for rows in reader.chunks("bbvs", "bbv_block", "bbv_count"):
             waiting.add(rows)
             read += len(rows["bbvs"])
-            if waiting.entries >= ENTRIES and complete[read] > first:
-                end = int(complete[read])
+            end = int(complete[read])
+            if end > first and before[end] - before[first] >= ENTRIES:
                 yield _clipped(waiting.take(first, end), first, window)
                 first = end
         if first < finished or not finished:
@@ -60,12 +64,10 @@ class _Waiting:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._parts: list[tuple[npt.NDArray[Any], U32, U64]] = []
-        self.entries = 0
 
     def add(self, rows: Rows) -> None:
         """A chunk's vectors, whose entries lie in buffers that the next chunk overwrites."""
         self._parts.append((rows["bbvs"], rows["bbv_block"].copy(), rows["bbv_count"].copy()))
-        self.entries += len(rows["bbv_block"])
 
     def take(self, first: int, end: int) -> CpuVectors:
         """The vectors of the slices from `first` up to `end`, ordered; earlier ones are dropped."""
@@ -78,7 +80,6 @@ class _Waiting:
         rest = np.flatnonzero(vectors["slice"] >= end)
         left, taken = (_entries_of(vectors["n_pairs"], which) for which in (rest, own))
         self._parts = [(vectors[rest], block[left], count[left])]
-        self.entries = len(block[left])
         vectors, sizes = vectors[own], vectors["n_pairs"][own].astype(np.int64)
         of_slices = np.bincount(vectors["slice"].astype(np.int64) - first, sizes, end - first)
         blocks = self._stream["cpu_blocks"]

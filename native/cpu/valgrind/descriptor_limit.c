@@ -52,15 +52,20 @@ void __wrap_vgSysWrap_linux_sys_prlimit64_before(ThreadId tid, const void *layou
   if (get) get->rlim_max = before;
 }
 
-/* Only the soft limit, which can be raised again; above it, Valgrind gets no descriptors. */
+/* Only the soft limit, which can be raised again; above it, Valgrind gets no descriptors. Below
+ * LEAST it does not start. */
 static struct vki_rlimit own_limit;
+static Bool is_passed;
 
 void descriptor_limit_before_exec(void) {
-  if (!was_set || VG_(getrlimit)(VKI_RLIMIT_NOFILE, &own_limit) != 0) return;
+  enum { LEAST = 32 };
+  is_passed =
+      was_set && VG_(fd_soft_limit) >= LEAST && VG_(getrlimit)(VKI_RLIMIT_NOFILE, &own_limit) == 0;
+  if (!is_passed) return;
   const struct vki_rlimit programs = {(UWord)VG_(fd_soft_limit), own_limit.rlim_max};
   VG_(setrlimit)(VKI_RLIMIT_NOFILE, &programs);
 }
 
 void descriptor_limit_after_failed_exec(void) {
-  if (was_set) VG_(setrlimit)(VKI_RLIMIT_NOFILE, &own_limit);
+  if (is_passed) VG_(setrlimit)(VKI_RLIMIT_NOFILE, &own_limit);
 }
