@@ -74,7 +74,14 @@ CASES = [
     *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
     *(
         Case(f"ended by {name.name}", ("signal", str(int(name))))
-        for name in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1)
+        for name in (
+            signal.SIGTERM,
+            signal.SIGKILL,
+            signal.SIGINT,
+            signal.SIGQUIT,
+            signal.SIGUSR1,
+            signal.SIGSTKFLT,
+        )
     ),
     Case("ended by a real-time signal", ("signal", "40")),
     Case("a signal that does nothing", ("signal", str(int(signal.SIGWINCH)))),

@@ -6,6 +6,7 @@
 #include "executables.h"
 #include "faults.h"
 #include "instrument.h"
+#include "left_signals.h"
 #include "native_kernels.h"
 #include "program_name.h"
 #include "pub_tool_basics.h"
@@ -17,7 +18,6 @@
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
-#include "stop_signals.h"
 #include "system_call.h"
 #include "tool.h"
 #include "translations.h"
@@ -91,7 +91,7 @@ static void before_call(ThreadId tid, UInt call, UWord *arguments, UInt n) {
 static void after_call(ThreadId tid, UInt call, UWord *arguments, UInt n, SysRes result) {
   (void)tid, (void)n;
   vfork_after_call(result);
-  stop_signals_after_call(call, arguments);
+  left_signals_after_call(call, arguments);
   faults_after_call(call, arguments);
 }
 

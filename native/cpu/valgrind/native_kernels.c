@@ -7,6 +7,7 @@
 
 #include "hand_over.h"
 #include "host_cpu.h"
+#include "left_signals.h"
 #include "lock.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
@@ -17,7 +18,6 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
-#include "stop_signals.h"
 #include "system_call.h"
 #include "tool.h"
 #include "unknown_instructions.h"
@@ -391,7 +391,7 @@ Int __wrap_vgPlain_sigaction(Int signal, const vki_sigaction_toK_t *action,
     Bool handles = ours.ksa_handler != VKI_SIG_DFL && ours.ksa_handler != VKI_SIG_IGN;
     valgrinds[signal] = handles ? (handler *)(void *)ours.ksa_handler : NULL;
     if (handles) {
-      ours.ksa_handler = stop_signal_is_the_kernels(signal) ? VKI_SIG_DFL : (void *)on_signal;
+      ours.ksa_handler = signal_is_left(signal) ? VKI_SIG_DFL : (void *)on_signal;
       ours.sa_flags |= VKI_SA_ONSTACK;
     }
   }

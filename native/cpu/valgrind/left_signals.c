@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
-/* Signals that stop a process: the terminal's stop key, and a background job at the terminal.
- * Valgrind catches every signal, and has no action for these: the program's call would be
- * interrupted, and the program go on. So the kernel acts on those that the program leaves alone. */
-#include "stop_signals.h"
+/* Signals that Valgrind catches and has no action for: those that stop a process (the terminal's
+ * stop key, a background job at the terminal), and SIGSTKFLT, which ends it. The program's call
+ * would be interrupted, and the program go on. So the kernel acts on those that the program leaves
+ * alone. */
+#include "left_signals.h"
 
 #include "pub_tool_libcproc.h"
 #include "pub_tool_libcsignal.h"
@@ -15,13 +16,14 @@
 extern Int VG_(gettid)(void);
 extern SysRes VG_(do_sys_sigaction)(Int, const vki_sigaction_toK_t *, vki_sigaction_fromK_t *);
 
-static Bool is_stop(Int signal) {
-  return signal == VKI_SIGTSTP || signal == VKI_SIGTTIN || signal == VKI_SIGTTOU;
+static Bool has_no_action(Int signal) {
+  return signal == VKI_SIGTSTP || signal == VKI_SIGTTIN || signal == VKI_SIGTTOU ||
+         signal == VKI_SIGSTKFLT;
 }
 
-Bool stop_signal_is_the_kernels(Int signal) {
+Bool signal_is_left(Int signal) {
   vki_sigaction_fromK_t programs;
-  return is_stop(signal) && !sr_isError(VG_(do_sys_sigaction)(signal, NULL, &programs)) &&
+  return has_no_action(signal) && !sr_isError(VG_(do_sys_sigaction)(signal, NULL, &programs)) &&
          programs.ksa_handler == VKI_SIG_DFL;
 }
 
@@ -32,12 +34,13 @@ static void follow_program(Int signal) {
   VG_(sigaction)(signal, &valgrinds, NULL);
 }
 
-void stop_signals_after_call(UInt call, const UWord *arguments) {
-  if (call == __NR_rt_sigaction && is_stop((Int)arguments[0])) follow_program((Int)arguments[0]);
+void left_signals_after_call(UInt call, const UWord *arguments) {
+  if (call == __NR_rt_sigaction && has_no_action((Int)arguments[0]))
+    follow_program((Int)arguments[0]);
 }
 
-/* Returns when the process has been continued. */
-static void stop_by(Int signal) {
+/* Returns when a stopped process has been continued. */
+static void let_act(Int signal) {
   vki_sigset_t mask, before;
   follow_program(signal); /* its handler may have served once */
   VG_(sigemptyset)(&mask);
@@ -53,7 +56,7 @@ extern Int __wrap_vgPlain_sigtimedwait_zero(const vki_sigset_t *, vki_siginfo_t 
 
 Int __wrap_vgPlain_sigtimedwait_zero(const vki_sigset_t *set, vki_siginfo_t *info) {
   Int signal = __real_vgPlain_sigtimedwait_zero(set, info);
-  if (!stop_signal_is_the_kernels(signal)) return signal;
-  stop_by(signal);
+  if (!signal_is_left(signal)) return signal;
+  let_act(signal);
   return 0;
 }
