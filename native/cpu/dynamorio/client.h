@@ -231,6 +231,10 @@ void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
 
+/* ---- signal_stack.c: the stack of a thread's handlers; without the lock -------------------------
+ */
+void signal_stack_after_call(uint64_t stack_pointer, void *told);
+
 /* ---- environment.c: variables of DynamoRIO's; without the lock ---------------------------------
  */
 void environment_mend(void);

@@ -123,6 +123,7 @@ static bool wanted(void *drcontext, int number) {
     case SYS_setitimer:
     case SYS_getitimer:
     case SYS_alarm:
+    case SYS_sigaltstack:
       return true;
     default:
       return is_interrupted(number);
@@ -370,6 +371,8 @@ static bool before_call(void *drcontext, int number) {
 static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
+  if (number == SYS_sigaltstack)
+    signal_stack_after_call(stack_pointer(drcontext), (void *)dr_syscall_get_param(drcontext, 1));
   if (number == SYS_read || number == SYS_pread64 || number == SYS_recvfrom)
     unwritable_after_read(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);

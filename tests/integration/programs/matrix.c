@@ -8,6 +8,7 @@
 #include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -603,6 +604,38 @@ static int queue_to_itself(void) {
   return 0;
 }
 
+static char handlers_stack[1 << 16];
+static jmp_buf out_of_handler;
+
+static void tell_signal_stack(const char *when) {
+  stack_t stack;
+  int result = sigaltstack(0, &stack);
+  printf("%s: %d, flags %d, ours %d, size %zu\n", when, result, stack.ss_flags,
+         stack.ss_sp == handlers_stack, stack.ss_size);
+}
+
+static void jump_out(int number) {
+  stack_t other = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
+  (void)number;
+  tell_signal_stack("in the handler");
+  printf("another: %d\n", sigaltstack(&other, 0));
+  longjmp(out_of_handler, 1);
+}
+
+static int leave_handler(void) {
+  stack_t stack = {.ss_sp = handlers_stack, .ss_size = sizeof handlers_stack};
+  struct sigaction action = {.sa_handler = jump_out, .sa_flags = SA_ONSTACK | SA_NODEFER};
+  sigaltstack(&stack, 0);
+  sigaction(SIGUSR1, &action, 0);
+  tell_signal_stack("before");
+  if (!setjmp(out_of_handler)) raise(SIGUSR1);
+  tell_signal_stack("after");
+  stack.ss_flags = SS_ONSTACK;
+  sigaltstack(&stack, 0);
+  tell_signal_stack("set again");
+  return 0;
+}
+
 static int overflow_stack(void) {
   /* Language runtimes take only a fault just below the stack for an overflow. */
   static char other[1 << 16];
@@ -624,6 +657,7 @@ static const struct {
     {"code", end_with_code},
     {"signal", end_by_signal},
     {"fault", end_by_fault},
+    {"leave-handler", leave_handler},
     {"privileged", end_by_privileged_instruction},
     {"pipe", end_by_pipe},
     {"_exit", quick_exit_handlers},
