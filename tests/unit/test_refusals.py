@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -476,6 +477,24 @@ def test_a_missing_region_counts_for_more_than_the_programs_exit_code(
     with pytest.raises(SystemExit) as ended, guarded():
         raise error("a sentence")
     assert ended.value.code == code
+
+
+def test_too_little_memory_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, guarded():
+        np.zeros(1 << 60, np.uint8)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("xpuprof: error: Unable to allocate") and "ulimit -v" in told
+    assert told.count("\n") == 1
+
+
+def test_a_refused_source_is_named_once(tmp_path: Path) -> None:
+    sources = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for source in sources:
+        source.write_text("a,b\n")
+    done = CliRunner().invoke(cli, ["import", *map(str, sources), "-o", str(tmp_path / "R")])
+    lines = [line for line in done.stderr.splitlines() if "looks like a kernel's name" in line]
+    assert [line.count(str(source)) for line, source in zip(lines, sources, strict=True)] == [1, 1]
 
 
 def test_a_run_under_way_is_not_told_to_select(here: Path) -> None:

@@ -28,6 +28,7 @@ _REMEDIES = {
     errno.EDQUOT: "free space there",
     errno.EFBIG: "raise the limit on files (ulimit -f)",
 }
+_OF_MEMORY = "free some, or raise the limit on it (ulimit -v, ulimit -d)"
 _stopped: int | None = None
 _json = False
 
@@ -133,11 +134,11 @@ def _explain(error: BaseException) -> int:
     with suppress(OSError, ValueError):  # stderr may be what fails
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
-        elif isinstance(error, click.ClickException | XpuprofError | OSError):
+        elif isinstance(error, click.ClickException | XpuprofError | OSError | MemoryError):
             click.echo(f"xpuprof: error: {sentence(error)}", err=True)
         else:
             traceback.print_exception(error)
-    status = getattr(error, "exit_code", 2 if isinstance(error, OSError) else 1)
+    status = getattr(error, "exit_code", 2 if isinstance(error, OSError | MemoryError) else 1)
     if _json:
         with suppress(OSError, ValueError):
             show(json.dumps({"error": sentence(error), "exit_code": status}))
@@ -150,6 +151,8 @@ def sentence(error: BaseException) -> str:
         return usage.sentence(error)
     if isinstance(error, ExistsError):
         return error.on_command_line
+    if isinstance(error, MemoryError):
+        return f"{str(error) or 'not enough memory'}; {_OF_MEMORY}"
     if not isinstance(error, OSError):
         return str(error)
     why = error.strerror or str(error)

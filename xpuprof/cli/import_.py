@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from xpuprof.cli import options
 from xpuprof.cli.names import FormatCommand, FormatName
 from xpuprof.errors import InputError
 from xpuprof.formats.registry import all_importers
+
+if TYPE_CHECKING:
+    from xpuprof.workflow.imports import Refused
 
 
 @click.command(name="import", cls=FormatCommand)
@@ -65,8 +68,14 @@ def command(
         options.next_step(line("select", made[0].run), quiet)
     if refused:
         if not as_json:
-            click.echo("\n".join(f"{one.source}: {one.reason}" for one in refused), err=True)
+            click.echo("\n".join(_sentence(one) for one in refused), err=True)
         others = "; the others were" if made else ""
         raise InputError(
             f"{len(refused)} of {len(sources)} sources were not imported (see above){others}"
         )
+
+
+def _sentence(refused: Refused) -> str:
+    """Most reasons begin with the source."""
+    named = refused.reason.startswith(refused.source)
+    return refused.reason if named else f"{refused.source}: {refused.reason}"
