@@ -92,6 +92,7 @@ bool thread_restores(void *drcontext, bool restore_memory, dr_restore_state_info
 void thread_enters(bool count); /* device runtime (false) or callback (true) */
 void thread_leaves(void);
 bool thread_is_off(void *drcontext);
+uint64_t stack_pointer(void *drcontext);
 bool thread_is_child(void *drcontext); /* of its own process, whose memory it shares */
 void thread_nests(uint32_t depth, uint64_t off);
 uint64_t *thread_ignores(void *drcontext); /* by its process, signal n in bit n - 1 */
@@ -231,9 +232,15 @@ void ignored_before_child(void *drcontext);
 void ignored_before_exec(void *drcontext);
 void ignored_after_failed_exec(void *drcontext);
 
+/* ---- creations.c: threads and processes that the program makes; without the lock ----------------
+ */
+void creation_begins(void *drcontext, int number);
+void creation_ended(void *drcontext, int number);
+void creations_forked(void);
+
 /* ---- signal_stack.c: the stack of a thread's handlers; without the lock -------------------------
  */
-void signal_stack_after_call(uint64_t stack_pointer, void *told);
+void signal_stack_after_call(void *drcontext, void *told);
 
 /* ---- environment.c: variables of DynamoRIO's; without the lock ---------------------------------
  */

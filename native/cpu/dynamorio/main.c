@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers the client with DynamoRIO. */
 #include <limits.h>
-#include <linux/sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -128,54 +127,6 @@ static bool wanted(void *drcontext, int number) {
     default:
       return is_interrupted(number);
   }
-}
-
-static uint64_t stack_pointer(void *drcontext) {
-  dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
-  dr_get_mcontext(drcontext, &context);
-  return context.xsp;
-}
-
-typedef struct creation {
-  uint64_t flags, stack;
-} creation;
-
-static creation of_call(void *drcontext, int number) {
-  creation c = {CLONE_VM | CLONE_VFORK, 0};
-  struct clone_args arguments = {0};
-  if (number == SYS_clone) {
-    c.flags = dr_syscall_get_param(drcontext, 0);
-    c.stack = dr_syscall_get_param(drcontext, 1);
-  } else if (number == SYS_clone3) {
-    dr_safe_read((void *)dr_syscall_get_param(drcontext, 0), CLONE_ARGS_SIZE_VER0, &arguments,
-                 NULL);
-    c.flags = arguments.flags;
-    c.stack = arguments.stack ? arguments.stack + arguments.stack_size : 0;
-  }
-  if (!c.stack) c.stack = stack_pointer(drcontext);
-  return c;
-}
-
-static void set_flags(void *drcontext, int number, uint64_t flags) {
-  if (number == SYS_vfork)
-    dr_syscall_set_sysnum(drcontext, SYS_fork);
-  else if (number == SYS_clone)
-    dr_syscall_set_param(drcontext, 0, flags);
-  else /* of struct clone_args, the first member */
-    dr_safe_write((void *)dr_syscall_get_param(drcontext, 0), sizeof flags, &flags, NULL);
-}
-
-/* A child that shares memory until it execs runs little, and none of it is a thread's work. A child
- * of the device runtime gets its own memory: it execs without DynamoRIO's knowledge, which would
- * treat it as a continuing thread. */
-static void before_creation(void *drcontext, int number) {
-  creation c = of_call(drcontext, number);
-  bool is_thread = c.flags & CLONE_THREAD, off = thread_is_off(drcontext);
-  if (!(c.flags & CLONE_VM)) return;
-  if (is_thread || !off)
-    thread_announced(c.stack, !is_thread, off);
-  else
-    set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
 }
 
 /* Programs started by the device runtime (compilers, linkers) are not the program's work and run
@@ -361,7 +312,7 @@ static bool before_call(void *drcontext, int number) {
     case SYS_clone3:
     case SYS_vfork:
       ignored_before_child(drcontext);
-      before_creation(drcontext, number);
+      creation_begins(drcontext, number);
       return true;
     default:
       return true;
@@ -372,7 +323,7 @@ static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_sigaltstack)
-    signal_stack_after_call(stack_pointer(drcontext), (void *)dr_syscall_get_param(drcontext, 1));
+    signal_stack_after_call(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
   if (number == SYS_read || number == SYS_pread64 || number == SYS_recvfrom)
     unwritable_after_read(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
@@ -383,9 +334,8 @@ static void after_call(void *drcontext, int number) {
   if (number == SYS_rt_sigpending)
     waited_after_pending(drcontext, (void *)dr_syscall_get_param(drcontext, 0),
                          (size_t)dr_syscall_get_param(drcontext, 1));
-  if (number != SYS_clone && number != SYS_clone3) return;
-  if ((long)dr_syscall_get_result(drcontext) >= 0) return;
-  thread_not_created(of_call(drcontext, number).stack);
+  if (number == SYS_clone || number == SYS_clone3 || number == SYS_vfork || number == SYS_fork)
+    creation_ended(drcontext, number);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -398,6 +348,7 @@ static void forked(void *drcontext) {
   cut_forked();
   unlock();
   waited_forked();
+  creations_forked();
   start_up_forked(drcontext);
 }
 

@@ -8,18 +8,18 @@
 
 #define XPU_AUTODISARM (1u << 31)
 
-static bool is_on(const stack_t *stack, uint64_t stack_pointer) {
-  return stack_pointer - 1 - (uint64_t)stack->ss_sp < stack->ss_size;
+static bool is_on(const stack_t *stack, uint64_t pointer) {
+  return pointer - 1 - (uint64_t)stack->ss_sp < stack->ss_size;
 }
 
-void signal_stack_after_call(uint64_t stack_pointer, void *told) {
+void signal_stack_after_call(void *drcontext, void *told) {
   stack_t stack;
   if (!told || !dr_safe_read(told, sizeof stack, &stack, NULL)) return;
   const unsigned kept = (unsigned)stack.ss_flags & XPU_AUTODISARM;
   stack.ss_flags = (int)kept;
   if (!stack.ss_size)
     stack.ss_flags |= SS_DISABLE;
-  else if (!kept && is_on(&stack, stack_pointer))
+  else if (!kept && is_on(&stack, stack_pointer(drcontext)))
     stack.ss_flags |= SS_ONSTACK;
   dr_safe_write(told, sizeof stack, &stack, NULL);
 }

@@ -244,7 +244,7 @@ void threads_await_births(void *drcontext) {
   }
 }
 
-static uint64_t stack_of(void *drcontext) {
+uint64_t stack_pointer(void *drcontext) {
   dr_mcontext_t context = {.size = sizeof context, .flags = DR_MC_CONTROL};
   return dr_get_mcontext(drcontext, &context) ? context.xsp : 0;
 }
@@ -257,7 +257,7 @@ void thread_starts(void *drcontext) {
                 .base = words(),
                 .kernel = kernels_thread_starts(drcontext),
                 .starts_up = start_up_thread_starts(drcontext)};
-  if (take_birth(stack_of(drcontext), &b)) {
+  if (take_birth(stack_pointer(drcontext), &b)) {
     t->runtime = b.runtime;
     t->child = b.child;
     t->ignores = process_ignores;
