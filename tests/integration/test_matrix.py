@@ -134,6 +134,7 @@ CASES = [
     Case("a stack that overflows", ("stack-overflow",)),
     Case("a small stack that overflows", ("stack-overflow",), limit("-S -s 512")),
     Case("a large data segment", ("data-segment",)),
+    Case("a data segment that loses code", ("code-on-heap",)),
     Case("chdir", ("folder", "/tmp")),
     Case("chroot", ("root", "."), root=True),
     Case("setuid", ("privileges",), root=True),

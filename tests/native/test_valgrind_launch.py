@@ -250,6 +250,36 @@ def test_an_instruction_that_valgrind_does_not_know(code: str, shown: str, tmp_p
     assert shown in done.stderr
 
 
+@pytest.mark.parametrize("linked", ["-no-pie", "-static"])
+def test_a_heap_below_2_gib(tmp_path: Path, linked: str) -> None:
+    """GIVEN a program that is linked to its address THEN its heap is near, as old C requires, which
+    keeps addresses in an int."""
+    source = """#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  char *text = (char *)(long)(int)(long)malloc(8);
+  text[0] = 'a', text[1] = 0;
+  puts(text);
+  return 0;
+}
+"""
+    program = compile_text(source, tmp_path / "program", linked)
+    done = profile(Valgrind(), [program], tmp_path / "p").process
+    assert (done.returncode, done.stdout) == (0, "a\n"), done.stderr
+
+
+@pytest.mark.parametrize("start", ["90000000", "100000000", "17fff0000"])
+def test_a_program_where_heaps_lie(tmp_path: Path, start: str) -> None:
+    """GIVEN a program that is linked to the addresses of other programs' heaps THEN it starts."""
+    source = """void _start(void) {
+  __asm__ volatile("mov $60, %eax; mov $7, %edi; syscall");
+}
+"""
+    linked = ["-nostdlib", "-static", f"-Wl,-Ttext-segment=0x{start}"]
+    program = compile_text(source, tmp_path / "program", *linked)
+    assert profile(Valgrind(), [program], tmp_path / "p").process.returncode == 7
+
+
 def test_an_unknown_instruction_that_the_program_expects(tmp_path: Path) -> None:
     """GIVEN a program that tries an instruction and handles SIGILL THEN the run lacks nothing."""
     source = """#include <signal.h>

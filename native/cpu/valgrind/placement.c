@@ -39,7 +39,7 @@ extern Addr VG_(am_get_advisory)(const map_request *, Bool for_client, Bool *ok)
 extern SysRes VG_(pread)(Int, void *, Int, OffT);
 
 /* A reservation, into which a stack or the heap may grow, would be granted, too. */
-static Bool is_free(Addr start, SizeT size) {
+Bool is_free(Addr start, SizeT size) {
   Bool ok;
   const map_request request = {HINT, start, size};
   return !VG_(am_find_nsegment)(start) && !VG_(am_find_nsegment)(start + size - 1) &&

@@ -15,6 +15,9 @@ Bool process_is_root(void); /* the process started by the user */
 
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 code_place image_place(Addr code);
+
+/* Whether nothing lies there, and nothing may come to (see placement.c). */
+Bool is_free(Addr start, SizeT size);
 Bool image_is_program(Addr code); /* it lies in a program's or a library's file */
 
 /* What a file is to a device that is this processor. */

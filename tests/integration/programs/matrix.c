@@ -463,6 +463,22 @@ static int use_data_segment(void) {
   return 0;
 }
 
+/* As a generator of code on the heap does that gives back what it no longer needs. */
+static int give_back_code(void) {
+  static const unsigned char one[] = {0xb8, 1, 0, 0, 0, 0xc3};
+  static char buffer[64]; /* stdout's own would lie on the heap */
+  const long page = sysconf(_SC_PAGESIZE);
+  char *start = sbrk(4 * page);
+  setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+  char *code = start + 2 * page - (long)start % page;
+  memcpy(code, one, sizeof one);
+  mprotect(code, (size_t)page, PROT_READ | PROT_WRITE | PROT_EXEC);
+  printf("%d\n", ((int (*)(void))(void *)code)());
+  mprotect(code, (size_t)page, PROT_READ | PROT_WRITE);
+  printf("%d\n", brk(start));
+  return 0;
+}
+
 static void *division, *behind_division;
 
 static void skip_division(int number, siginfo_t *info, void *context) {
@@ -688,6 +704,7 @@ static const struct {
     {"stack-limit", raise_stack_limit},
     {"stack-overflow", overflow_stack},
     {"data-segment", use_data_segment},
+    {"code-on-heap", give_back_code},
     {"variables", variables},
     {"read-code", read_code},
     {"ring", go_on_beside_ring},
