@@ -51,6 +51,7 @@ static bool is_interrupted(int number) {
   switch (number) {
     case SYS_read:
     case SYS_readv:
+    case SYS_preadv:
     case SYS_preadv2:
     case SYS_write:
     case SYS_writev:
@@ -247,6 +248,7 @@ static void call_timer(void *drcontext, int number) {
 
 static bool before_call(void *drcontext, int number) {
   start_up_before_call(drcontext, number, (long)dr_syscall_get_param(drcontext, 0));
+  unwritable_before_call(drcontext, number);
   switch (number) {
     case SYS_open:
       return !opens_own_file(drcontext, false);
@@ -324,8 +326,7 @@ static void after_call(void *drcontext, int number) {
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_sigaltstack)
     signal_stack_after_call(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
-  if (number == SYS_read || number == SYS_pread64 || number == SYS_recvfrom)
-    unwritable_after_read(drcontext, number);
+  if (number == SYS_read || number == SYS_pread64) unwritable_after_read(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -569,7 +570,8 @@ static int read_code(void) {
       mmap(0, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int (*generated)(void) = (int (*)(void))page, file = memfd_create("code", 0), sockets[2];
   if (page == MAP_FAILED || write(file, code, sizeof code) != sizeof code) return 1;
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || write(sockets[0], code, SIZE) != SIZE)
+  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) || write(sockets[0], code, SIZE) != SIZE ||
+      write(sockets[0], code + SIZE, SIZE) != SIZE)
     return 2;
   memcpy(page, code + SIZE, SIZE);
   printf("%d ", generated());
@@ -578,8 +580,16 @@ static int read_code(void) {
   lseek(file, SIZE, SEEK_SET);
   printf("%d ", (int)read(file, page, SIZE));
   printf("%d ", generated());
-  printf("%d ", (int)recv(sockets[1], page, SIZE, 0));
-  printf("%d\n", generated());
+  printf("%d ", (int)recv(sockets[1], page, SIZE, 0)); /* a datagram cannot be read again */
+  printf("%d ", generated());
+  struct iovec vector = {page, SIZE};
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+  printf("%d ", (int)recvmsg(sockets[1], &message, 0));
+  printf("%d ", generated());
+  lseek(file, 0, SEEK_SET);
+  printf("%d ", (int)readv(file, &vector, 1));
+  printf("%d ", generated());
+  printf("%d\n", (int)read(file, (void *)8, 1l << 40));
   return 0;
 }
 
