@@ -88,6 +88,7 @@ CASES = [
     Case("abort", ("signal", str(int(signal.SIGABRT)))),
     Case("a fault", ("fault",)),
     Case("an instruction that is not for programs", ("privileged",)),
+    Case("a signal that was handled once", ("end-after-handler",)),
     Case("a handler that is left by a jump", ("leave-handler",)),
     Case("a closed pipe", ("pipe",)),
     Case("_exit", ("_exit",)),

@@ -34,6 +34,13 @@ static void follow_program(Int signal) {
   VG_(sigaction)(signal, &valgrinds, NULL);
 }
 
+Bool left_signal_returns(Int signal) {
+  if (!signal_is_left(signal)) return False;
+  follow_program(signal); /* its handler has served once (SA_RESETHAND) */
+  xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
+  return True;
+}
+
 void left_signals_after_call(UInt call, const UWord *arguments) {
   if (call == __NR_rt_sigaction && has_no_action((Int)arguments[0]))
     follow_program((Int)arguments[0]);

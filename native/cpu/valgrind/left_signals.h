@@ -8,6 +8,10 @@
 /* Whether the kernel acts on this signal, which the program leaves as it is. */
 Bool signal_is_left(Int signal);
 
+/* In our handler: whether it has come for a signal that is the kernel's, which acts on it once the
+ * handler returns. */
+Bool left_signal_returns(Int signal);
+
 /* The program may handle such a signal from this call on, or no longer. */
 void left_signals_after_call(UInt call, const UWord *arguments);
 

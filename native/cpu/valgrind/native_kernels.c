@@ -365,6 +365,7 @@ static void name_instruction(ThreadId tid, Int signal, vki_siginfo_t *info) {
 }
 
 static void on_signal(Int signal, vki_siginfo_t *info, struct vki_ucontext *context) {
+  if (left_signal_returns(signal)) return;
   ThreadId tid = calls ? VG_(lwpid_to_vgtid)(VG_(gettid)()) : VG_INVALID_THREADID;
   call *c = tid == VG_INVALID_THREADID ? NULL : &calls[tid];
   if (c && c->inside && in_kernel(context)) {

@@ -385,6 +385,15 @@ static int handle_once(void) {
   return 0;
 }
 
+static int end_after_handler(void) {
+  struct sigaction action = {.sa_handler = handle, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGSTKFLT, &action, 0);
+  raise(SIGSTKFLT);
+  raise(SIGSTKFLT);
+  puts("went on");
+  return 0;
+}
+
 static int count_signals(void) {
   /* Reports each signal; its own SIGALRM ends it. */
   sigset_t all;
@@ -589,7 +598,7 @@ static int read_code(void) {
   lseek(file, 0, SEEK_SET);
   printf("%d ", (int)readv(file, &vector, 1));
   printf("%d ", generated());
-  printf("%d\n", (int)read(file, (void *)8, 1l << 40));
+  printf("%d\n", (int)syscall(SYS_read, file, 8, 1l << 40));
   return 0;
 }
 
@@ -729,6 +738,7 @@ static const struct {
     {"groups", groups},
     {"count", count_signals},
     {"handle-once", handle_once},
+    {"end-after-handler", end_after_handler},
     {"interrupt-parent", interrupt_parent},
 };
 
