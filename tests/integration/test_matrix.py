@@ -68,7 +68,8 @@ for size in 60000 100000 120000 150000; do
 done"""
 STACKS = "ulimit -S -s 2000; sh -c 'ulimit -s'; ulimit -S -s 4000; exec sh -c 'ulimit -s'"
 DESCRIPTORS = """ulimit -n 256; ulimit -n; ulimit -Hn; sh -c 'ulimit -n'
-ulimit -S -n 100; ulimit -Hn; exec sh -c 'ulimit -n'"""
+ulimit -S -n 100; ulimit -Hn; env env sh -c 'ulimit -n; exec sh -c "ulimit -n"'"""
+LIMITED = "ulimit -n; env env sh -c 'ulimit -n'"
 
 CASES = [
     *(Case(f"exit code {code}", ("code", code)) for code in ("0", "1", "126", "127", "255")),
@@ -126,6 +127,7 @@ CASES = [
     Case("its own stack limit", ("stack-limit", "30")),
     Case("stack limits of what it executes", ("sh", "-c", STACKS)),
     Case("limits on descriptors of what it executes", ("sh", "-c", DESCRIPTORS), but=DYNAMORIO),
+    Case("a limit on descriptors", ("sh", "-c", LIMITED), limit("-S -n 1024"), but=DYNAMORIO),
     Case(
         "hardly any descriptors", ("sh", "-c", "ulimit -S -n 5; exec cat /dev/null"), but=DYNAMORIO
     ),

@@ -18,9 +18,14 @@ static uint64_t first_stack_pointer(void) {
   return value;
 }
 
+static bool is_taken(const char *variable) { return text_equal(variable, "__disabled__"); }
+
+/* The place shows another variable once more, which no program takes for something new. */
 void environment_mend(void) {
   const uint64_t stack = first_stack_pointer();
   if (!stack) return;
-  for (char **at = (char **)stack + 1 + *(uint64_t *)stack + 1; *at; at++)
-    if (text_equal(*at, "__disabled__")) (*at)[text_length(*at) - 1] = '=';
+  char **const variables = (char **)stack + 1 + *(uint64_t *)stack + 1, **other = variables;
+  while (*other && is_taken(*other)) other++;
+  for (char **at = variables; *other && *at; at++)
+    if (is_taken(*at)) *at = *other;
 }

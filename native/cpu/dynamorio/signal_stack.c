@@ -14,6 +14,7 @@ static bool is_on(const stack_t *stack, uint64_t pointer) {
 
 void signal_stack_after_call(void *drcontext, void *told) {
   stack_t stack;
+  if ((long)dr_syscall_get_result(drcontext) < 0) return;
   if (!told || !dr_safe_read(told, sizeof stack, &stack, NULL)) return;
   const unsigned kept = (unsigned)stack.ss_flags & XPU_AUTODISARM;
   stack.ss_flags = (int)kept;

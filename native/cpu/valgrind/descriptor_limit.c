@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
-/* The limit on descriptors that the program sets. Valgrind refuses every hard limit but its own,
+/* The limit on descriptors. Valgrind refuses every hard limit but its own,
  * above which its descriptors lie: `ulimit -n 256` failed in a shell, and memcached did not start.
- * And it keeps a limit to itself, so programs that are executed did not have it. */
+ * And it raises the soft limit for itself, which programs that are executed would find, with twelve
+ * more each time, and not the one that the program set. */
 #include "descriptor_limit.h"
 
 #include "pub_tool_aspacemgr.h"
@@ -59,8 +60,7 @@ static Bool is_passed;
 
 void descriptor_limit_before_exec(void) {
   enum { LEAST = 32 };
-  is_passed =
-      was_set && VG_(fd_soft_limit) >= LEAST && VG_(getrlimit)(VKI_RLIMIT_NOFILE, &own_limit) == 0;
+  is_passed = VG_(fd_soft_limit) >= LEAST && VG_(getrlimit)(VKI_RLIMIT_NOFILE, &own_limit) == 0;
   if (!is_passed) return;
   const struct vki_rlimit programs = {(UWord)VG_(fd_soft_limit), own_limit.rlim_max};
   VG_(setrlimit)(VKI_RLIMIT_NOFILE, &programs);

@@ -25,7 +25,7 @@ static vki_sigset_t *mask_of(const call_arguments *call) {
   return readable ? (vki_sigset_t *)*given : NULL;
 }
 
-/* As the core does with those of ppoll() and others. */
+/* In place, as the core does with the mask of rt_sigsuspend(). */
 static void unblock_max_signal(vki_sigset_t *mask) {
   const UInt access = VKI_PROT_READ | VKI_PROT_WRITE;
   if (mask && VG_(am_is_valid_for_client)((Addr)mask, sizeof *mask, access))
