@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xpuprof.arrays import I64, U32, U64
+from xpuprof.arrays import I64, U32, U64, starts_of
 from xpuprof.trace.layout import CPU
 from xpuprof.trace.streams import SMALL, Rows, Stream, StreamReader
 from xpuprof.trace.tables import Blocks, CpuVectors, Window
@@ -42,13 +42,6 @@ def cpu_pieces(path: Path, finished: int, window: Window | None) -> Iterator[Cpu
                 first = end
         if first < finished or not finished:
             yield _clipped(waiting.take(first, finished), first, window)
-
-
-def starts_of(sizes: npt.NDArray[Any]) -> U64:
-    """0 and the running sum of `sizes`."""
-    result = np.zeros(len(sizes) + 1, np.uint64)
-    np.cumsum(sizes, out=result[1:], dtype=np.uint64)
-    return result
 
 
 def _complete_before(slices: I64, finished: int) -> I64:

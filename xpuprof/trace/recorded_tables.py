@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from xpuprof.arrays import starts_of
 from xpuprof.errors import TraceError
 from xpuprof.trace.layout import CPU, EVENTS, LDV_BUCKETS, LDV_FLAGS, TABLES
-from xpuprof.trace.recorded_cpu import starts_of
 from xpuprof.trace.recorded_slices import SliceColumns, slice_table
 from xpuprof.trace.streams import FILES, Stream, StreamReader, read_stream
 from xpuprof.trace.sums import Sums
