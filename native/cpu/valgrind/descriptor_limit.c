@@ -50,7 +50,8 @@ void __wrap_vgSysWrap_linux_sys_prlimit64_before(ThreadId tid, const void *layou
   }
   __real_vgSysWrap_linux_sys_prlimit64_before(tid, layout, call, status, flags);
   call->arguments[2] = given;
-  if (get) get->rlim_max = before;
+  if (get && VG_(am_is_valid_for_client)((Addr)get, sizeof *get, VKI_PROT_WRITE))
+    get->rlim_max = before;
 }
 
 /* Only the soft limit, which can be raised again; above it, Valgrind gets no descriptors. Below
