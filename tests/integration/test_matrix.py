@@ -261,8 +261,8 @@ def compare(case: Case, program: list[str], tmp_path: Path) -> None:
 
 
 WAITS = (
-    *("once", "queued", "in-vain", "pending", "thread", "later-thread", "child", "suspended"),
-    *("interrupted", "restarted", "set-again", "rest", "sent", "again"),
+    *("once", "queued", "in-vain", "pending", "thread", "later-thread", "all", "child"),
+    *("suspended", "interrupted", "restarted", "set-again", "rest", "sent", "again"),
 )
 
 

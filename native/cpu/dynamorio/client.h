@@ -99,6 +99,7 @@ uint64_t *thread_ignores(void *drcontext); /* by its process, signal n in bit n 
 typedef struct suspension {
   bool under_way; /* by ppoll() */
   reg_t arguments[5];
+  uint64_t set; /* without DynamoRIO's signal; 0: the program's own is waited for */
 } suspension;
 suspension *thread_suspension(void *drcontext); /* NULL: not known */
 uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */

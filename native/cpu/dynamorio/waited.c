@@ -242,6 +242,26 @@ static void end_of(thread_id_t thread) {
     }
 }
 
+/* DynamoRIO stops threads by SIGILL, which is not blocked: a call that waits for it would take it
+ * from DynamoRIO, whose other thread waits for ever. */
+static void leave_out_dynamorios(void *drcontext, uint64_t set) {
+  suspension *s = thread_suspension(drcontext);
+  if (!s || !(set & bit(SIGILL))) return;
+  s->set = set & ~bit(SIGILL);
+  s->arguments[0] = dr_syscall_get_param(drcontext, 0);
+  dr_syscall_set_param(drcontext, 0, (reg_t)&s->set);
+}
+
+static void restore_set(void *drcontext) {
+  dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_INTEGER};
+  suspension *s = thread_suspension(drcontext);
+  if (!s || !s->set) return;
+  s->set = 0;
+  dr_get_mcontext(drcontext, &registers);
+  registers.xdi = s->arguments[0];
+  dr_set_mcontext(drcontext, &registers);
+}
+
 void waited_after_wait(void *drcontext, void *to) {
   const thread_id_t thread = own_thread();
   const long number = (long)dr_syscall_get_result(drcontext);
@@ -251,6 +271,7 @@ void waited_after_wait(void *drcontext, void *to) {
     set_state(a, FREE);
   }
   end_of(thread);
+  restore_set(drcontext);
 }
 
 static void answer(void *drcontext, const siginfo_t *info, void *to) {
@@ -271,7 +292,10 @@ bool waited_answers(void *drcontext, const void *from, void *to, size_t size) {
     a = first_kept(set, dr_get_thread_id(drcontext));
     if (a) info = a->info;
   } while (a && !change(&a->state, KEPT, a->thread ? ANSWERED : FREE));
-  if (!a) return false;
+  if (!a) {
+    leave_out_dynamorios(drcontext, set);
+    return false;
+  }
   if (w) end(w);
   answer(drcontext, &info, to);
   return true;

@@ -253,6 +253,34 @@ static void wait_again_and_again(void) {
   printf("waited for %d, handled %d\n", sum, handled);
 }
 
+static void *wait_for_all(void *set) {
+  int number = 0;
+  sigwait(set, &number);
+  printf("waited for %d\n", number);
+  fflush(stdout);
+  sigwait(set, &number); /* until the program ends */
+  return NULL;
+}
+
+/* As programs do that have a thread for signals. The thread must be stopped for a fork and at the
+ * end. */
+static void let_thread_wait_for_all(void) {
+  sigset_t all;
+  pthread_t thread;
+  int status;
+  sigfillset(&all);
+  sigdelset(&all, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &all, NULL);
+  pthread_create(&thread, NULL, wait_for_all, &all);
+  usleep(100000);
+  const pid_t child = fork();
+  if (!child) _exit(3);
+  waitpid(child, &status, 0);
+  kill(getpid(), SIGTERM);
+  usleep(300000);
+  printf("child %x\n", (unsigned)status);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -263,6 +291,7 @@ static const struct {
     {"pending", show_pending},
     {"thread", let_thread_wait},
     {"later-thread", let_thread_wait_later},
+    {"all", let_thread_wait_for_all},
     {"child", wait_for_child},
     {"suspended", suspend},
     {"interrupted", show_interrupted},
