@@ -281,6 +281,22 @@ def test_signals_that_the_program_waits_for(what: str, waited: Path, tmp_path: P
     compare(Case(what, ()), [str(waited), what], tmp_path)
 
 
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("terminal") / "terminal"
+    return compile_files([ROOT / "tests/integration/programs/terminal.c"], program)
+
+
+@pytest.mark.valgrind
+@pytest.mark.parametrize("what", ["blocked", "ignored", "default", "spawned"])
+def test_terminals_of_processes_in_the_background(
+    what: str, terminal: Path, tmp_path: Path
+) -> None:
+    """GIVEN a program whose child, in the background, sets the terminal, reads and writes there
+    while it refuses the signals that this raises, or not THEN nothing seen of it differs."""
+    compare(Case(what, ()), [str(terminal), what], tmp_path)
+
+
 # ---- signals from outside ------------------------------------------------------------------------
 
 

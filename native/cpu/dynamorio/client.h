@@ -103,6 +103,8 @@ typedef struct suspension {
 } suspension;
 suspension *thread_suspension(void *drcontext); /* NULL: not known */
 uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */
+uint64_t thread_refuses(void *drcontext);       /* blocked or ignored; of a child, as it began */
+uint64_t *thread_held(void *drcontext);         /* what terminal.c blocks; NULL: not known */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
@@ -273,6 +275,11 @@ bool waited_arrives(int number, const siginfo_t *info);
 bool waited_was_answered(void *drcontext, int number);
 void waited_thread_ends(void *drcontext);
 void waited_forked(void);
+
+/* ---- terminal.c: what processes in the background do there; without the lock --------------------
+ */
+void terminal_before_call(void *drcontext, int number);
+void terminal_after_call(void *drcontext);
 
 /* ---- sent.c: signals of faults' numbers that somebody sends; without the lock -------------------
  */

@@ -249,6 +249,7 @@ static void call_timer(void *drcontext, int number) {
 static bool before_call(void *drcontext, int number) {
   start_up_before_call(drcontext, number, (long)dr_syscall_get_param(drcontext, 0));
   unwritable_before_call(drcontext, number);
+  terminal_before_call(drcontext, number);
   switch (number) {
     case SYS_open:
       return !opens_own_file(drcontext, false);
@@ -322,6 +323,7 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
+  terminal_after_call(drcontext);
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_sigaltstack)

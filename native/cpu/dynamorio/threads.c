@@ -39,6 +39,7 @@ typedef struct thread {
   bool ends;        /* by its own call */
   uint64_t ignores; /* if it is a child */
   uint64_t blocks;
+  uint64_t held; /* blocked in Linux during a call */
   suspension suspension;
   uint32_t depth; /* of nested calls into the device runtime and back */
   uint64_t off;   /* of nesting_enter() */
@@ -92,6 +93,16 @@ uint64_t *thread_ignores(void *drcontext) {
 uint64_t *thread_blocks(void *drcontext) {
   thread *t = current(drcontext);
   return t && !t->child ? &t->blocks : NULL;
+}
+
+uint64_t thread_refuses(void *drcontext) {
+  const thread *t = current(drcontext);
+  return *thread_ignores(drcontext) | (t ? t->blocks : 0);
+}
+
+uint64_t *thread_held(void *drcontext) {
+  thread *t = current(drcontext);
+  return t ? &t->held : NULL;
 }
 
 suspension *thread_suspension(void *drcontext) {
