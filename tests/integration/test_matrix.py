@@ -140,6 +140,7 @@ CASES = [
     Case("a data segment that loses code", ("code-on-heap",)),
     Case("chdir", ("folder", "/tmp")),
     Case("chroot", ("root", "."), root=True),
+    Case("no-temporary-folder", ("sh", "-c", "TMPDIR=/nowhere cat /proc/self/cmdline")),
     Case("setuid", ("privileges",), root=True),
     Case(
         "setpriv",

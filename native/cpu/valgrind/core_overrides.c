@@ -66,6 +66,24 @@ void log_hide(void) {
   log_descriptor = -1;
 }
 
+/* Valgrind writes what a program finds in /proc/self/cmdline and auxv to temporary files, and ends
+ * where it can make none: a read-only root folder, a folder without /tmp, another user's. */
+extern Int VG_(safe_fd)(Int descriptor);
+extern Int __real_vgPlain_mkstemp(const HChar *, HChar *);
+extern Int __wrap_vgPlain_mkstemp(const HChar *, HChar *);
+extern Int __real_vgPlain_unlink(const HChar *);
+extern Int __wrap_vgPlain_unlink(const HChar *);
+
+Int __wrap_vgPlain_mkstemp(const HChar *name, HChar *path) {
+  enum { MEMFD_CREATE = 319, CLOSED_BY_EXEC = 1 };
+  const Word descriptor = xp_system_call(MEMFD_CREATE, (Word)name, CLOSED_BY_EXEC, 0, 0);
+  if (descriptor < 0) return __real_vgPlain_mkstemp(name, path);
+  *path = 0;
+  return VG_(safe_fd)((Int)descriptor);
+}
+
+Int __wrap_vgPlain_unlink(const HChar *path) { return *path ? __real_vgPlain_unlink(path) : 0; }
+
 /* Valgrind also opens a program that it does not follow; only executing it may be permitted. And it
  * takes files that the kernel refuses; the tool would then end in place of the program, which is
  * told the error instead. */
