@@ -298,6 +298,14 @@ def test_terminals_of_processes_in_the_background(
     compare(Case(what, ()), [str(terminal), what], tmp_path)
 
 
+@pytest.mark.valgrind
+@pytest.mark.parametrize("what", ["execute", "ended"])
+def test_signals_where_a_program_executes_another(what: str, waited: Path, tmp_path: Path) -> None:
+    """GIVEN signals that are pending, or come, where a process executes another program THEN they
+    end it, or are pending there, as natively."""
+    compare(Case(what, (), but=DYNAMORIO), [str(waited), what], tmp_path)
+
+
 # ---- signals from outside ------------------------------------------------------------------------
 
 

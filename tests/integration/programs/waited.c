@@ -281,6 +281,40 @@ static void let_thread_wait_for_all(void) {
   printf("child %x\n", (unsigned)status);
 }
 
+/* What is pending where a program executes another is pending there. */
+static void execute_another(void) {
+  raise(SIGUSR1);
+  raise(SIGRTMIN + 2);
+  execl("/proc/self/exe", "waited", "executed", (char *)0);
+}
+
+static void show_executed(void) {
+  sigset_t pending;
+  sigpending(&pending);
+  printf("pending %d %d %d\n", sigismember(&pending, SIGUSR1), sigismember(&pending, SIGTERM),
+         sigismember(&pending, SIGRTMIN + 2));
+}
+
+/* Ended while they are about to execute a program. */
+static void end_children(void) {
+  enum { CHILDREN = 60, STEP = 30 };
+  int ended = 0, status;
+  sigprocmask(SIG_UNBLOCK, &blocked, NULL);
+  signal(SIGCHLD, SIG_DFL);
+  for (int i = 0; i < CHILDREN; i++) {
+    const pid_t child = fork();
+    if (!child) {
+      execlp("sleep", "sleep", "1", (char *)0);
+      _exit(127);
+    }
+    usleep(i * STEP);
+    kill(child, SIGTERM);
+    waitpid(child, &status, 0);
+    ended += WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  }
+  printf("ended %d\n", ended);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -300,6 +334,9 @@ static const struct {
     {"rest", show_rest},
     {"sent", handle_sent},
     {"again", wait_again_and_again},
+    {"execute", execute_another},
+    {"executed", show_executed},
+    {"ended", end_children},
 };
 
 int main(int argc, char **argv) {
