@@ -299,11 +299,12 @@ def test_terminals_of_processes_in_the_background(
 
 
 @pytest.mark.valgrind
-@pytest.mark.parametrize("what", ["execute", "ended"])
+@pytest.mark.parametrize("what", ["execute", "spawn", "ended"])
 def test_signals_where_a_program_executes_another(what: str, waited: Path, tmp_path: Path) -> None:
-    """GIVEN signals that are pending, or come, where a process executes another program THEN they
-    end it, or are pending there, as natively."""
-    compare(Case(what, (), but=DYNAMORIO), [str(waited), what], tmp_path)
+    """GIVEN signals that are blocked or pending, or come, where a process executes another program
+    THEN they are so there, or end it, as natively. DynamoRIO still loses some that come there."""
+    but = DYNAMORIO if what == "ended" else ()
+    compare(Case(what, (), but=but), [str(waited), what], tmp_path)
 
 
 # ---- signals from outside ------------------------------------------------------------------------

@@ -103,6 +103,7 @@ typedef struct suspension {
 } suspension;
 suspension *thread_suspension(void *drcontext); /* NULL: not known */
 uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */
+uint64_t *thread_mask(void *drcontext);         /* the same, of a child, too */
 uint64_t thread_refuses(void *drcontext);       /* blocked or ignored; of a child, as it began */
 uint64_t *thread_held(void *drcontext);         /* what terminal.c blocks; NULL: not known */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
@@ -264,6 +265,10 @@ void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t 
 
 /* ---- waited.c: signals that calls wait for; without the lock ------------------------------------
  */
+void waited_init(void);
+uint64_t waited_at_start(void); /* what the program was executed with */
+void waited_before_exec(void *drcontext);
+void waited_after_failed_exec(void);
 void waited_mask(void *drcontext, int how, const void *set, size_t size);
 void waited_descriptor(const void *set, size_t size);
 bool waited_answers(void *drcontext, const void *set, void *info, size_t size);

@@ -209,6 +209,7 @@ static void execute_what_is_meant(void *drcontext) {
 static void not_executed(void *drcontext) {
   dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_INTEGER};
   ignored_after_failed_exec(drcontext);
+  waited_after_failed_exec();
   if (asked.drcontext != drcontext) return;
   asked.drcontext = NULL;
   dr_get_mcontext(drcontext, &registers);
@@ -286,11 +287,13 @@ static bool before_call(void *drcontext, int number) {
     case SYS_execve:
       execute_what_is_meant(drcontext);
       ignored_before_exec(drcontext);
+      waited_before_exec(drcontext);
       if (!runs_natively(drcontext)) return true;
       not_executed(drcontext);
       return false;
     case SYS_execveat:
       ignored_before_exec(drcontext);
+      waited_before_exec(drcontext);
       return true;
     case SYS_prctl:
       start_up_is_told((uint64_t)dr_syscall_get_param(drcontext, 0),
@@ -330,7 +333,10 @@ static void after_call(void *drcontext, int number) {
     signal_stack_after_call(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
   if (number == SYS_read || number == SYS_pread64) unwritable_after_read(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
-  if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
+  if (number == SYS_execveat) {
+    ignored_after_failed_exec(drcontext);
+    waited_after_failed_exec();
+  }
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);
   if (number == SYS_rt_sigtimedwait)
     waited_after_wait(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
@@ -361,6 +367,7 @@ DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {
   xp_system_call(SYS_stat, (long)"/proc/self/exe", (long)&tool, 0, 0);
   environment_mend();
   ignored_init();
+  waited_init();
   options_read(argc > 1 ? argv[1] : engine_environment("DYNAMORIO_CONFIGDIR"));
   root = (long)dr_get_parent_id() == options.supervisor;
   layout_init();

@@ -95,6 +95,11 @@ uint64_t *thread_blocks(void *drcontext) {
   return t && !t->child ? &t->blocks : NULL;
 }
 
+uint64_t *thread_mask(void *drcontext) {
+  thread *t = current(drcontext);
+  return t ? &t->blocks : NULL;
+}
+
 uint64_t thread_refuses(void *drcontext) {
   const thread *t = current(drcontext);
   return *thread_ignores(drcontext) | (t ? t->blocks : 0);
@@ -276,6 +281,7 @@ void thread_starts(void *drcontext) {
     t->number = b.number;
   } else {
     t->number = number_new();
+    if (!threads) t->blocks = waited_at_start();
   }
   t->waste = reserve(WASTE_SIZE);
   if (!t->waste) t->waste = shared_waste;

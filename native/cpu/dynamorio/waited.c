@@ -178,14 +178,20 @@ static bool read_set(const void *from, size_t size, uint64_t *set) {
   return size == sizeof *set && dr_safe_read(from, sizeof *set, set, NULL);
 }
 
+static void see_what_comes(void *drcontext) {
+  const uint64_t *blocks = thread_blocks(drcontext);
+  if (come_first || !blocks || !*blocks) return;
+  signals_come_first();
+  come_first = true;
+}
+
 void waited_mask(void *drcontext, int how, const void *from, size_t size) {
-  uint64_t set, *blocks = thread_blocks(drcontext);
+  uint64_t set, *blocks = thread_mask(drcontext);
   if (!blocks || !from || !read_set(from, size, &set)) return;
   if (how == SIG_BLOCK) *blocks |= set;
   if (how == SIG_UNBLOCK) *blocks &= ~set;
   if (how == SIG_SETMASK) *blocks = set;
-  if (*blocks && !come_first) signals_come_first();
-  come_first |= *blocks != 0;
+  see_what_comes(drcontext);
 }
 
 void waited_descriptor(const void *mask, size_t size) {
@@ -286,6 +292,7 @@ bool waited_answers(void *drcontext, const void *from, void *to, size_t size) {
   uint64_t set;
   struct arrival *a;
   siginfo_t info;
+  see_what_comes(drcontext);
   if (!read_set(from, size, &set)) return false;
   struct wait *w = begin(set);
   do {
@@ -325,6 +332,45 @@ void waited_after_suspension(void *drcontext) {
   registers.xdx = s->arguments[2], registers.r10 = s->arguments[3];
   registers.r8 = s->arguments[4];
   dr_set_mcontext(drcontext, &registers);
+}
+
+/* ---- programs that are executed ----------------------------------------------------------------
+ */
+
+static uint64_t at_start;        /* blocked */
+static uint64_t blocked_by_exec; /* in Linux */
+
+uint64_t waited_at_start(void) { return at_start; }
+
+/* DynamoRIO has not unblocked signals yet, and will keep what is pending. */
+void waited_init(void) {
+  uint64_t pending = 0;
+  mask(SIG_BLOCK, 0, &at_start);
+  xp_system_call(SYS_rt_sigpending, (long)&pending, sizeof pending, 0, 0);
+  for (int i = 1; i <= XPU_SIGNALS; i++) {
+    const siginfo_t info = {.si_signo = i};
+    if (pending & bit(i)) note(i, &info, own_thread());
+  }
+}
+
+/* The new program finds in Linux what is blocked, and pending. */
+void waited_before_exec(void *drcontext) {
+  uint64_t before = 0, *blocks = thread_mask(drcontext);
+  if (!blocks || !*blocks) return;
+  const uint64_t set = may_be_blocked(*blocks);
+  mask(SIG_BLOCK, set, &before);
+  blocked_by_exec = set & ~before;
+  if (!thread_blocks(drcontext)) return;
+  for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
+    if (state_of(a) == KEPT && is_for(a, dr_get_thread_id(drcontext)))
+      xp_system_call(SYS_rt_tgsigqueueinfo, (long)dr_get_process_id(), (long)own_thread(),
+                     a->number, (long)&a->info);
+}
+
+void waited_after_failed_exec(void) {
+  const uint64_t set = blocked_by_exec;
+  blocked_by_exec = 0;
+  if (set) mask(SIG_UNBLOCK, set, NULL);
 }
 
 /* ---- life --------------------------------------------------------------------------------------

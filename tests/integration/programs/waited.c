@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,14 +286,27 @@ static void let_thread_wait_for_all(void) {
 static void execute_another(void) {
   raise(SIGUSR1);
   raise(SIGRTMIN + 2);
+  execl("/nowhere", "nowhere", (char *)0);
   execl("/proc/self/exe", "waited", "executed", (char *)0);
 }
 
 static void show_executed(void) {
+  const struct timespec soon = {0, 10000000};
   sigset_t pending;
   sigpending(&pending);
   printf("pending %d %d %d\n", sigismember(&pending, SIGUSR1), sigismember(&pending, SIGTERM),
          sigismember(&pending, SIGRTMIN + 2));
+  raise(SIGTERM);
+  for (int i = 0; i < 4; i++) printf("waited for %d\n", sigtimedwait(&blocked, NULL, &soon));
+}
+
+static void spawn_another(void) {
+  char *const line[] = {"waited", "executed", NULL};
+  pid_t child;
+  int status = 0;
+  if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, line, environ) == 0)
+    waitpid(child, &status, 0);
+  printf("%x\n", (unsigned)status);
 }
 
 /* Ended while they are about to execute a program. */
@@ -336,6 +350,7 @@ static const struct {
     {"again", wait_again_and_again},
     {"execute", execute_another},
     {"executed", show_executed},
+    {"spawn", spawn_another},
     {"ended", end_children},
 };
 
@@ -346,7 +361,7 @@ int main(int argc, char **argv) {
     sigaddset(&blocked, numbers[i]);
     if (numbers[i] != SIGTERM) signal(numbers[i], handle);
   }
-  sigprocmask(SIG_BLOCK, &blocked, NULL);
+  if (argc > 1 && strcmp(argv[1], "executed") != 0) sigprocmask(SIG_BLOCK, &blocked, NULL);
   for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
     if (!strcmp(argv[1], cases[i].name)) cases[i].run();
   return 0;
