@@ -299,11 +299,11 @@ def test_terminals_of_processes_in_the_background(
 
 
 @pytest.mark.valgrind
-@pytest.mark.parametrize("what", ["execute", "spawn", "ended"])
+@pytest.mark.parametrize("what", ["execute", "spawn", "forked", "executing"])
 def test_signals_where_a_program_executes_another(what: str, waited: Path, tmp_path: Path) -> None:
     """GIVEN signals that are blocked or pending, or come, where a process executes another program
     THEN they are so there, or end it, as natively. DynamoRIO still loses some that come there."""
-    but = DYNAMORIO if what == "ended" else ()
+    but = DYNAMORIO if what == "executing" else ()
     compare(Case(what, (), but=but), [str(waited), what], tmp_path)
 
 

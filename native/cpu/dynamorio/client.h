@@ -266,7 +266,8 @@ void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t 
 /* ---- waited.c: signals that calls wait for; without the lock ------------------------------------
  */
 void waited_init(void);
-uint64_t waited_at_start(void); /* what the program was executed with */
+uint64_t waited_at_start(void);           /* what the program was executed with */
+void waited_before_fork(void *drcontext); /* until terminal_after_call() */
 void waited_before_exec(void *drcontext);
 void waited_after_failed_exec(void);
 void waited_mask(void *drcontext, int how, const void *set, size_t size);

@@ -75,11 +75,14 @@ void creation_begins(void *drcontext, int number) {
   creation c = of_call(drcontext, number);
   bool is_thread = c.flags & CLONE_THREAD, off = thread_is_off(drcontext);
   if (!thread_is_child(drcontext)) await_turn(drcontext); /* else it is its creator's turn */
-  if (!(c.flags & CLONE_VM)) return;
-  if (is_thread || !off)
+  if (!(c.flags & CLONE_VM)) {
+    waited_before_fork(drcontext);
+  } else if (is_thread || !off) {
     thread_announced(c.stack, !is_thread, off);
-  else
+  } else {
     set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
+    waited_before_fork(drcontext);
+  }
 }
 
 void creation_ended(void *drcontext, int number) {

@@ -313,6 +313,7 @@ static bool before_call(void *drcontext, int number) {
       return true;
     case SYS_fork:
       ignored_before_child(drcontext);
+      waited_before_fork(drcontext);
       return true;
     case SYS_clone:
     case SYS_clone3:
@@ -359,6 +360,7 @@ static void forked(void *drcontext) {
   waited_forked();
   creations_forked();
   start_up_forked(drcontext);
+  terminal_after_call(drcontext);
 }
 
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {

@@ -353,6 +353,15 @@ void waited_init(void) {
   }
 }
 
+/* DynamoRIO forgets what a child gets before it knows that it is one. */
+void waited_before_fork(void *drcontext) {
+  const uint64_t set = may_be_blocked(~(uint64_t)0);
+  uint64_t before = 0, *held = thread_held(drcontext);
+  if (!held) return;
+  mask(SIG_BLOCK, set, &before);
+  *held = set & ~before;
+}
+
 /* The new program finds in Linux what is blocked, and pending. */
 void waited_before_exec(void *drcontext) {
   uint64_t before = 0, *blocks = thread_mask(drcontext);

@@ -309,18 +309,15 @@ static void spawn_another(void) {
   printf("%x\n", (unsigned)status);
 }
 
-/* Ended while they are about to execute a program. */
-static void end_children(void) {
+/* Ended while they begin, or are about to execute a program. */
+static void end_children(void (*run)(void)) {
   enum { CHILDREN = 60, STEP = 30 };
   int ended = 0, status;
   sigprocmask(SIG_UNBLOCK, &blocked, NULL);
   signal(SIGCHLD, SIG_DFL);
   for (int i = 0; i < CHILDREN; i++) {
     const pid_t child = fork();
-    if (!child) {
-      execlp("sleep", "sleep", "1", (char *)0);
-      _exit(127);
-    }
+    if (!child) run();
     usleep(i * STEP);
     kill(child, SIGTERM);
     waitpid(child, &status, 0);
@@ -328,6 +325,19 @@ static void end_children(void) {
   }
   printf("ended %d\n", ended);
 }
+
+static void sleep_one_second(void) {
+  sleep(1);
+  _exit(0);
+}
+
+static void execute_sleep(void) {
+  execlp("sleep", "sleep", "1", (char *)0);
+  _exit(127);
+}
+
+static void end_forked(void) { end_children(sleep_one_second); }
+static void end_executing(void) { end_children(execute_sleep); }
 
 static const struct {
   const char *name;
@@ -351,7 +361,8 @@ static const struct {
     {"execute", execute_another},
     {"executed", show_executed},
     {"spawn", spawn_another},
-    {"ended", end_children},
+    {"forked", end_forked},
+    {"executing", end_executing},
 };
 
 int main(int argc, char **argv) {
