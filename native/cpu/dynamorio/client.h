@@ -252,7 +252,7 @@ void environment_mend(void);
 
 /* ---- unwritable.c: pages with code that the kernel writes to ----------------------------------
  */
-void unwritable_block(app_pc start, app_pc last); /* with the lock, as only here */
+void unwritable_block(app_pc start, app_pc last); /* of no file; with the lock, as only here */
 void unwritable_before_call(void *drcontext, int number);
 void unwritable_after_read(void *drcontext, int number);
 

@@ -228,7 +228,8 @@ static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist
   lock();
   const bool counts = !image_never_counts(start),
              is_kernel = !counts && image_is_native_kernel(start);
-  if (!translating) unwritable_block(start, last_byte(drcontext, start, code));
+  if (!translating && !image_holds(start))
+    unwritable_block(start, last_byte(drcontext, start, code));
   unlock();
   if (is_kernel) {
     kernel_insert(drcontext, start, code);

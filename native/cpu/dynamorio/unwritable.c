@@ -46,7 +46,6 @@ static void keep(uint64_t page) {
 static uint64_t page_of(const byte *at) { return (uint64_t)at / PAGE; }
 
 void unwritable_block(app_pc start, app_pc last) {
-  if (image_holds(start)) return;
   for (uint64_t page = page_of(start); page <= page_of(last); page++) keep(page);
 }
 
