@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support import traces
-from tests.support.run import run_text, xpuprof_line
+from tests.support.run import run_text, xpuprof_line, xpuprof_text
 from tests.support.runs_made_up import select_by_kernel
 from xpuprof.cli import cli, main
 from xpuprof.cli.ends import guarded
@@ -477,6 +477,13 @@ def test_a_missing_region_counts_for_more_than_the_programs_exit_code(
     with pytest.raises(SystemExit) as ended, guarded():
         raise error("a sentence")
     assert ended.value.code == code
+
+
+def test_a_refused_value_is_json(tmp_path: Path) -> None:
+    """GIVEN --json behind a value that is refused THEN the refusal is JSON all the same."""
+    done = xpuprof_text("select", tmp_path, "--maxk", "x", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["exit_code"]) == (2, 2) and "--maxk" in told["error"]
 
 
 def test_too_little_memory_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
