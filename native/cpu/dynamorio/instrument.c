@@ -224,13 +224,13 @@ static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist
                                         bool for_trace, bool translating) {
   unanswered(drcontext, code);
   start_up_instrument(drcontext, start, code, for_trace);
-  if (window_excludes_process()) return DR_EMIT_DEFAULT;
   lock();
   const bool counts = !image_never_counts(start),
              is_kernel = !counts && image_is_native_kernel(start);
   if (!translating && !image_holds(start))
     unwritable_block(start, last_byte(drcontext, start, code));
   unlock();
+  if (window_excludes_process()) return DR_EMIT_DEFAULT;
   if (is_kernel) {
     kernel_insert(drcontext, start, code);
     return DR_EMIT_DEFAULT;

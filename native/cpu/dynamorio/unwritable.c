@@ -66,7 +66,10 @@ static bool was_made_read_only(const byte *at) {
 }
 
 static void make_writable(byte *at, size_t size) {
-  byte *const end = at + (size < MOST ? size : MOST);
+  byte *const last = (byte *)((uintptr_t)1 << 47); /* of programs */
+  if (at >= last) return;
+  const size_t rest = (size_t)(last - at), most = size < MOST ? size : MOST;
+  byte *const end = at + (most < rest ? most : rest);
   for (at = next_with_code(at, end); at < end; at = next_with_code(at, end)) {
     if (was_made_read_only(at)) __atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
     at = (byte *)((page_of(at) + 1) * PAGE);

@@ -252,7 +252,7 @@ static void end_of(thread_id_t thread) {
  * from DynamoRIO, whose other thread waits for ever. */
 static void leave_out_dynamorios(void *drcontext, uint64_t set) {
   suspension *s = thread_suspension(drcontext);
-  if (!s || !(set & bit(SIGILL))) return;
+  if (!s || !(set & bit(SIGILL)) || set == bit(SIGILL)) return;
   s->set = set & ~bit(SIGILL);
   s->arguments[0] = dr_syscall_get_param(drcontext, 0);
   dr_syscall_set_param(drcontext, 0, (reg_t)&s->set);
@@ -342,16 +342,8 @@ static uint64_t blocked_by_exec; /* in Linux */
 
 uint64_t waited_at_start(void) { return at_start; }
 
-/* DynamoRIO has not unblocked signals yet, and will keep what is pending. */
-void waited_init(void) {
-  uint64_t pending = 0;
-  mask(SIG_BLOCK, 0, &at_start);
-  xp_system_call(SYS_rt_sigpending, (long)&pending, sizeof pending, 0, 0);
-  for (int i = 1; i <= XPU_SIGNALS; i++) {
-    const siginfo_t info = {.si_signo = i};
-    if (pending & bit(i)) note(i, &info, own_thread());
-  }
-}
+/* DynamoRIO has not unblocked signals yet. */
+void waited_init(void) { mask(SIG_BLOCK, 0, &at_start); }
 
 /* DynamoRIO forgets what a child gets before it knows that it is one. */
 void waited_before_fork(void *drcontext) {
@@ -362,18 +354,13 @@ void waited_before_fork(void *drcontext) {
   *held = set & ~before;
 }
 
-/* The new program finds in Linux what is blocked, and pending. */
+/* The new program finds in Linux what is blocked; what DynamoRIO keeps is lost. */
 void waited_before_exec(void *drcontext) {
   uint64_t before = 0, *blocks = thread_mask(drcontext);
   if (!blocks || !*blocks) return;
   const uint64_t set = may_be_blocked(*blocks);
   mask(SIG_BLOCK, set, &before);
   blocked_by_exec = set & ~before;
-  if (!thread_blocks(drcontext)) return;
-  for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
-    if (state_of(a) == KEPT && is_for(a, dr_get_thread_id(drcontext)))
-      xp_system_call(SYS_rt_tgsigqueueinfo, (long)dr_get_process_id(), (long)own_thread(),
-                     a->number, (long)&a->info);
 }
 
 void waited_after_failed_exec(void) {

@@ -26,8 +26,8 @@ typedef struct place {
 /* Room takes no memory. Behind the libraries (placement.c), of Valgrind's 64 GiB for mappings, ...
  */
 static const place HIGH = {0x80000000, (UWord)4 << 30};
-/* ... and below them, where no library lies. */
-static const place LOW = {0x08000000, 0x18000000};
+/* ... and below them, and the tool, where only libraries of more than 300 MB would lie. */
+static const place LOW = {0x08000000, 0x4fff0000};
 
 extern struct vki_rlimit VG_(client_rlimit_data);
 extern Addr VG_(brk_base), VG_(brk_limit);
@@ -48,6 +48,8 @@ static UWord room(UWord most) {
   return limit < PAGE ? (UWord)PAGE : limit < most ? VG_PGROUNDDN(limit) : most;
 }
 
+static Bool may_be_header(const NSegment *segment) { return segment->hasR && segment->offset == 0; }
+
 /* Whether the program whose data ends here was linked to lie below 2 GiB. Its heap then does, too,
  * and old C keeps the addresses in an int. */
 static Bool is_linked_low(Addr end) {
@@ -55,7 +57,7 @@ static Bool is_linked_low(Addr end) {
   Addr starts[MOST], header = 0;
   const Int n = VG_(am_get_segment_starts)(SkFileC, starts, MOST);
   for (Int i = 0; i < n && i < MOST; i++)
-    if (starts[i] < end && starts[i] > header && !VG_(am_find_nsegment)(starts[i])->offset)
+    if (starts[i] < end && starts[i] > header && may_be_header(VG_(am_find_nsegment)(starts[i])))
       header = starts[i];
   return header && end <= HIGH.start && ((const Elf64_Ehdr *)header)->e_type == ET_EXEC;
 }
