@@ -250,11 +250,11 @@ void signal_stack_after_call(void *drcontext, void *told);
  */
 void environment_mend(void);
 
-/* ---- unwritable.c: pages with code that the kernel writes to ----------------------------------
+/* ---- unwritable.c: pages with code that the kernel writes to; without the lock ------------------
  */
-void unwritable_block(app_pc start, app_pc last); /* of no file; with the lock, as only here */
+void unwritable_block(app_pc start); /* of no file */
 void unwritable_before_call(void *drcontext, int number);
-void unwritable_after_read(void *drcontext, int number);
+void unwritable_after_call(void *drcontext, int number);
 
 /* ---- shared_code.c: code that changes without notice; without the lock --------------------------
  */

@@ -215,11 +215,6 @@ static void move_addresses(instrlist_t *code, ptrdiff_t by) {
     instr_set_translation(i, instr_get_app_pc(i) + by);
 }
 
-static app_pc last_byte(void *drcontext, app_pc start, instrlist_t *code) {
-  instr_t *last = instrlist_last_app(code);
-  return last ? instr_get_app_pc(last) + instr_length(drcontext, last) - 1 : start;
-}
-
 static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist_t *code,
                                         bool for_trace, bool translating) {
   unanswered(drcontext, code);
@@ -227,9 +222,9 @@ static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist
   lock();
   const bool counts = !image_never_counts(start),
              is_kernel = !counts && image_is_native_kernel(start);
-  if (!translating && !image_holds(start))
-    unwritable_block(start, last_byte(drcontext, start, code));
+  const bool is_of_file = image_holds(start);
   unlock();
+  if (!is_of_file) unwritable_block(start);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
   if (is_kernel) {
     kernel_insert(drcontext, start, code);

@@ -332,7 +332,7 @@ static void after_call(void *drcontext, int number) {
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_sigaltstack)
     signal_stack_after_call(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
-  if (number == SYS_read || number == SYS_pread64) unwritable_after_read(drcontext, number);
+  unwritable_after_call(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
   if (number == SYS_execveat) {
     ignored_after_failed_exec(drcontext);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages from which code was executed, and which the program may write to. DynamoRIO makes them
+/* Memory from which code was executed, and which the program may write to. DynamoRIO makes it
  * read-only and handles the faults, but the kernel does not fault: what it should have read to
- * there failed (Racket, which reads code to the page behind code). They are made writable before
- * the call, since a failing one takes a datagram all the same. */
+ * there failed (Racket, which reads code to the page behind code). It is made writable, and the
+ * call made again; before the call where that would take another datagram. */
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,116 +13,101 @@
 
 enum { PAGE = 4096, MOST = 0x7ffff000 /* that the kernel reads */, MOST_VECTORS = 1024 };
 
-/* ---- pages with code that no file holds, found by their number ------------------------------- */
+static bool any; /* such memory */
 
-static uint64_t *pages; /* open addressing; 0: free */
-static size_t n_pages, room;
+static bool was_made_read_only(uint protection) { return protection & DR_MEMPROT_PRETEND_WRITE; }
 
-static size_t place_of(uint64_t page) {
-  size_t at = (size_t)((page * 0x9e3779b97f4a7c15ull) >> 32) & (room - 1);
-  while (pages[at] && pages[at] != page) at = (at + 1) & (room - 1);
-  return at;
-}
-
-static void make_room(void) {
-  uint64_t *old = pages;
-  const size_t old_room = room;
-  if (2 * n_pages < room) return;
-  room = 0;
-  pages = grown(NULL, &room, 2 * old_room + 1, sizeof *pages);
-  for (size_t i = 0; i < old_room; i++)
-    if (old[i]) pages[place_of(old[i])] = old[i];
-  if (old) engine_free(old, old_room * sizeof *old);
-}
-
-static void keep(uint64_t page) {
-  make_room();
-  uint64_t *at = &pages[place_of(page)];
-  n_pages += !*at;
-  *at = page;
-}
-
-static uint64_t page_of(const byte *at) { return (uint64_t)at / PAGE; }
-
-void unwritable_block(app_pc start, app_pc last) {
-  for (uint64_t page = page_of(start); page <= page_of(last); page++) keep(page);
-}
-
-/* The first of the range's pages in which code was executed, or `end`. */
-static byte *next_with_code(byte *at, byte *end) {
-  lock();
-  while (at < end && !(n_pages && pages[place_of(page_of(at))]))
-    at = (byte *)((page_of(at) + 1) * PAGE);
-  unlock();
-  return at < end ? at : end;
-}
-
-/* ---- what is read there ---------------------------------------------------------------------- */
-
-static bool was_made_read_only(const byte *at) {
+void unwritable_block(app_pc start) {
   uint protection;
-  return dr_query_memory(at, NULL, NULL, &protection) && (protection & DR_MEMPROT_PRETEND_WRITE);
+  if (!any && dr_query_memory(start, NULL, NULL, &protection)) any = was_made_read_only(protection);
 }
 
-static void make_writable(byte *at, size_t size) {
-  byte *const last = (byte *)((uintptr_t)1 << 47); /* of programs */
-  if (at >= last) return;
-  const size_t rest = (size_t)(last - at), most = size < MOST ? size : MOST;
-  byte *const end = at + (most < rest ? most : rest);
-  for (at = next_with_code(at, end); at < end; at = next_with_code(at, end)) {
-    if (was_made_read_only(at)) __atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
-    at = (byte *)((page_of(at) + 1) * PAGE);
+static void write_pages(byte *from, const byte *end) {
+  for (byte *at = from; at < end; at = (byte *)((uintptr_t)(at + PAGE) & -(uintptr_t)PAGE))
+    __atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
+}
+
+/* Up to where nobody may write, which ends the kernel's reading, too. Whether any of it was not. */
+static bool make_writable(byte *at, size_t size) {
+  bool changed = false;
+  byte *base, *end = at + (size < MOST ? size : MOST);
+  size_t length;
+  uint protection;
+  for (; at < end && dr_query_memory(at, &base, &length, &protection); at = base + length) {
+    byte *const behind = base + length < end ? base + length : end;
+    if (was_made_read_only(protection))
+      write_pages(at, behind);
+    else if (!(protection & DR_MEMPROT_WRITE))
+      break;
+    changed |= was_made_read_only(protection);
+    if (behind <= at) break; /* the last page there is */
   }
+  return changed;
 }
 
-static void make_vectors_writable(reg_t vectors, size_t n) {
+static bool make_vectors_writable(reg_t vectors, size_t n) {
   struct iovec one;
+  bool changed = false;
   for (size_t i = 0; i < n && i < MOST_VECTORS; i++, vectors += sizeof one) {
-    if (!dr_safe_read((void *)vectors, sizeof one, &one, NULL)) return;
-    make_writable(one.iov_base, one.iov_len);
+    if (!dr_safe_read((void *)vectors, sizeof one, &one, NULL)) break;
+    changed |= make_writable(one.iov_base, one.iov_len);
   }
+  return changed;
 }
 
-void unwritable_before_call(void *drcontext, int number) {
+static bool make_message_writable(reg_t given) {
   struct msghdr message;
-  if (!n_pages) return;
-  const reg_t second = dr_syscall_get_param(drcontext, 1),
-              third = dr_syscall_get_param(drcontext, 2);
+  return dr_safe_read((void *)given, sizeof message, &message, NULL) &&
+         make_vectors_writable((reg_t)message.msg_iov, message.msg_iovlen);
+}
+
+static bool make_target_writable(int number, const reg_t *a) {
   switch (number) {
     case SYS_read:
     case SYS_pread64:
     case SYS_recvfrom:
-      make_writable((byte *)second, third);
-      break;
+      return make_writable((byte *)a[1], a[2]);
     case SYS_getrandom:
-      make_writable((byte *)dr_syscall_get_param(drcontext, 0), second);
-      break;
+      return make_writable((byte *)a[0], a[1]);
     case SYS_readv:
     case SYS_preadv:
     case SYS_preadv2:
-      make_vectors_writable(second, third);
-      break;
+      return make_vectors_writable(a[1], a[2]);
     case SYS_recvmsg:
-      if (dr_safe_read((void *)second, sizeof message, &message, NULL))
-        make_vectors_writable((reg_t)message.msg_iov, message.msg_iovlen);
-      break;
+      return make_message_writable(a[1]);
     default:
-      break;
+      return false;
   }
 }
 
-static bool is_file(reg_t descriptor) {
-  return xp_system_call(SYS_lseek, (long)descriptor, 0, SEEK_CUR, 0) >= 0;
+/* A call that fails has taken the datagram all the same. */
+static bool takes_datagram(int number, reg_t descriptor) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (number != SYS_recvfrom && number != SYS_recvmsg && number != SYS_read) return false;
+  xp_system_call6(SYS_getsockopt, (long)descriptor, SOL_SOCKET, SO_TYPE, (long)&type, (long)&size,
+                  0);
+  return type && type != SOCK_STREAM;
 }
 
-/* Another thread may have executed code of the page meanwhile. A file can be read again. */
-void unwritable_after_read(void *drcontext, int number) {
-  enum { ARGUMENTS = 6 };
-  reg_t a[ARGUMENTS];
-  if (!n_pages || (long)dr_syscall_get_result(drcontext) != -EFAULT) return;
+enum { ARGUMENTS = 6 };
+
+static void read_arguments(void *drcontext, reg_t a[ARGUMENTS]) {
   for (int i = 0; i < ARGUMENTS; i++) a[i] = dr_syscall_get_param(drcontext, i);
-  if (!is_file(a[0]) || !was_made_read_only((byte *)a[1])) return;
-  make_writable((byte *)a[1], a[2]);
+}
+
+void unwritable_before_call(void *drcontext, int number) {
+  reg_t a[ARGUMENTS];
+  if (!any || (number != SYS_recvfrom && number != SYS_recvmsg)) return;
+  read_arguments(drcontext, a);
+  if (takes_datagram(number, a[0])) make_target_writable(number, a);
+}
+
+void unwritable_after_call(void *drcontext, int number) {
+  reg_t a[ARGUMENTS];
+  if (!any || (long)dr_syscall_get_result(drcontext) != -EFAULT) return;
+  read_arguments(drcontext, a);
+  if (takes_datagram(number, a[0]) || !make_target_writable(number, a)) return;
   dr_syscall_set_sysnum(drcontext, number);
   for (int i = 0; i < ARGUMENTS; i++) dr_syscall_set_param(drcontext, i, a[i]);
   dr_syscall_invoke_another(drcontext);
