@@ -576,7 +576,7 @@ static int read_code(void) {
   static const unsigned char code[] = {0xb8, 1, 0, 0, 0, 0xc3, 0xb8, 2, 0, 0, 0, 0xc3};
   enum { SIZE = sizeof code / 2 };
   char *page =
-      mmap(0, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   int (*generated)(void) = (int (*)(void))page, file = memfd_create("code", 0), sockets[2];
   if (page == MAP_FAILED || write(file, code, sizeof code) != sizeof code) return 1;
   if (socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) || write(sockets[0], code, SIZE) != SIZE ||
@@ -586,6 +586,7 @@ static int read_code(void) {
   printf("%d ", generated());
   printf("%d ", (int)pread(file, page, SIZE, 0));
   printf("%d ", generated());
+  printf("%d ", (int)pread(file, page + PAGE, SIZE, 0)); /* beside the code */
   lseek(file, SIZE, SEEK_SET);
   printf("%d ", (int)read(file, page, SIZE));
   printf("%d ", generated());
