@@ -95,7 +95,8 @@ bool thread_is_off(void *drcontext);
 uint64_t stack_pointer(void *drcontext);
 bool thread_is_child(void *drcontext); /* of its own process, whose memory it shares */
 void thread_nests(uint32_t depth, uint64_t off);
-uint64_t *thread_ignores(void *drcontext); /* by its process, signal n in bit n - 1 */
+static inline uint64_t signal_bit(int number) { return (uint64_t)1 << (number - 1); }
+uint64_t *thread_ignores(void *drcontext); /* by its process, signals' bits */
 typedef struct suspension {
   bool under_way; /* by ppoll() */
   reg_t arguments[5];
@@ -105,7 +106,7 @@ suspension *thread_suspension(void *drcontext); /* NULL: not known */
 uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */
 uint64_t *thread_mask(void *drcontext);         /* the same, of a child, too */
 uint64_t thread_refuses(void *drcontext);       /* blocked or ignored; of a child, as it began */
-uint64_t *thread_held(void *drcontext);         /* what terminal.c blocks; NULL: not known */
+uint64_t *thread_held(void *drcontext);         /* of waited_hold(); NULL: not known */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
 unsigned thread_extends_trace(void *drcontext, void *tag);
@@ -252,7 +253,7 @@ void environment_mend(void);
 
 /* ---- unwritable.c: pages with code that the kernel writes to; without the lock ------------------
  */
-void unwritable_block(app_pc start); /* of no file */
+void unwritable_block(void); /* of no file */
 void unwritable_before_call(void *drcontext, int number);
 void unwritable_after_call(void *drcontext, int number);
 
@@ -266,10 +267,12 @@ void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t 
 /* ---- waited.c: signals that calls wait for; without the lock ------------------------------------
  */
 void waited_init(void);
-uint64_t waited_at_start(void);           /* what the program was executed with */
-void waited_before_fork(void *drcontext); /* until terminal_after_call() */
+uint64_t waited_at_start(void); /* what the program was executed with */
+/* Blocks signals in Linux until the call that follows returns. */
+void waited_hold(void *drcontext, uint64_t set);
+void waited_release(void *drcontext);
+void waited_before_fork(void *drcontext);
 void waited_before_exec(void *drcontext);
-void waited_after_failed_exec(void);
 void waited_mask(void *drcontext, int how, const void *set, size_t size);
 void waited_descriptor(const void *set, size_t size);
 bool waited_answers(void *drcontext, const void *set, void *info, size_t size);
@@ -285,7 +288,6 @@ void waited_forked(void);
 /* ---- terminal.c: what processes in the background do there; without the lock --------------------
  */
 void terminal_before_call(void *drcontext, int number);
-void terminal_after_call(void *drcontext);
 
 /* ---- sent.c: signals of faults' numbers that somebody sends; without the lock -------------------
  */

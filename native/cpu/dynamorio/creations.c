@@ -13,7 +13,7 @@ typedef struct creation {
 } creation;
 
 static creation of_call(void *drcontext, int number) {
-  creation c = {CLONE_VM | CLONE_VFORK, 0};
+  creation c = {number == SYS_fork ? 0 : CLONE_VM | CLONE_VFORK, 0};
   struct clone_args arguments = {0};
   if (number == SYS_clone) {
     c.flags = dr_syscall_get_param(drcontext, 0);
@@ -75,14 +75,12 @@ void creation_begins(void *drcontext, int number) {
   creation c = of_call(drcontext, number);
   bool is_thread = c.flags & CLONE_THREAD, off = thread_is_off(drcontext);
   if (!thread_is_child(drcontext)) await_turn(drcontext); /* else it is its creator's turn */
-  if (!(c.flags & CLONE_VM)) {
-    waited_before_fork(drcontext);
-  } else if (is_thread || !off) {
+  if ((c.flags & CLONE_VM) && (is_thread || !off)) {
     thread_announced(c.stack, !is_thread, off);
-  } else {
-    set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
-    waited_before_fork(drcontext);
+    return;
   }
+  if (c.flags & CLONE_VM) set_flags(drcontext, number, c.flags & ~(uint64_t)CLONE_VM);
+  waited_before_fork(drcontext);
 }
 
 void creation_ended(void *drcontext, int number) {

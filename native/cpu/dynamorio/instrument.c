@@ -222,9 +222,8 @@ static dr_emit_flags_t instrument_block(void *drcontext, app_pc start, instrlist
   lock();
   const bool counts = !image_never_counts(start),
              is_kernel = !counts && image_is_native_kernel(start);
-  const bool is_of_file = image_holds(start);
+  if (!image_holds(start)) unwritable_block();
   unlock();
-  if (!is_of_file) unwritable_block(start);
   if (window_excludes_process()) return DR_EMIT_DEFAULT;
   if (is_kernel) {
     kernel_insert(drcontext, start, code);

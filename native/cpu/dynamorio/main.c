@@ -209,7 +209,6 @@ static void execute_what_is_meant(void *drcontext) {
 static void not_executed(void *drcontext) {
   dr_mcontext_t registers = {.size = sizeof registers, .flags = DR_MC_INTEGER};
   ignored_after_failed_exec(drcontext);
-  waited_after_failed_exec();
   if (asked.drcontext != drcontext) return;
   asked.drcontext = NULL;
   dr_get_mcontext(drcontext, &registers);
@@ -312,9 +311,6 @@ static bool before_call(void *drcontext, int number) {
       before_kill(drcontext, number);
       return true;
     case SYS_fork:
-      ignored_before_child(drcontext);
-      waited_before_fork(drcontext);
-      return true;
     case SYS_clone:
     case SYS_clone3:
     case SYS_vfork:
@@ -327,17 +323,14 @@ static bool before_call(void *drcontext, int number) {
 }
 
 static void after_call(void *drcontext, int number) {
-  terminal_after_call(drcontext);
+  waited_release(drcontext);
   if (number == SYS_rt_sigaction) signals_changed((int)dr_syscall_get_param(drcontext, 0) - 1);
   if (number == SYS_mmap) shared_code_after_mmap(drcontext);
   if (number == SYS_sigaltstack)
     signal_stack_after_call(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
   unwritable_after_call(drcontext, number);
   if (number == SYS_execve) not_executed(drcontext);
-  if (number == SYS_execveat) {
-    ignored_after_failed_exec(drcontext);
-    waited_after_failed_exec();
-  }
+  if (number == SYS_execveat) ignored_after_failed_exec(drcontext);
   if (number == SYS_rt_sigsuspend || number == SYS_ppoll) waited_after_suspension(drcontext);
   if (number == SYS_rt_sigtimedwait)
     waited_after_wait(drcontext, (void *)dr_syscall_get_param(drcontext, 1));
@@ -360,7 +353,7 @@ static void forked(void *drcontext) {
   waited_forked();
   creations_forked();
   start_up_forked(drcontext);
-  terminal_after_call(drcontext);
+  waited_release(drcontext);
 }
 
 DR_EXPORT void dr_client_main(client_id_t id, int argc, const char *argv[]) {

@@ -6,9 +6,6 @@
 #include <sys/syscall.h>
 
 #include "client.h"
-#include "system_call.h"
-
-static uint64_t bit(int number) { return (uint64_t)1 << (number - 1); }
 
 static bool is_of_terminals(int number) {
   return number == SYS_ioctl || number == SYS_read || number == SYS_readv || number == SYS_write ||
@@ -16,16 +13,6 @@ static bool is_of_terminals(int number) {
 }
 
 void terminal_before_call(void *drcontext, int number) {
-  const uint64_t set = thread_refuses(drcontext) & (bit(SIGTTOU) | bit(SIGTTIN));
-  uint64_t before = 0, *held = thread_held(drcontext);
-  if (!set || !held || !is_of_terminals(number)) return;
-  xp_system_call(SYS_rt_sigprocmask, SIG_BLOCK, (long)&set, (long)&before, sizeof set);
-  *held = set & ~before;
-}
-
-void terminal_after_call(void *drcontext) {
-  uint64_t *held = thread_held(drcontext);
-  if (!held || !*held) return;
-  xp_system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)held, 0, sizeof *held);
-  *held = 0;
+  const uint64_t both = signal_bit(SIGTTOU) | signal_bit(SIGTTIN);
+  if (is_of_terminals(number)) waited_hold(drcontext, thread_refuses(drcontext) & both);
 }

@@ -13,14 +13,11 @@
 
 enum { PAGE = 4096, MOST = 0x7ffff000 /* that the kernel reads */, MOST_VECTORS = 1024 };
 
-static bool any; /* such memory */
+static bool any; /* code that no file holds */
+
+void unwritable_block(void) { any = true; }
 
 static bool was_made_read_only(uint protection) { return protection & DR_MEMPROT_PRETEND_WRITE; }
-
-void unwritable_block(app_pc start) {
-  uint protection;
-  if (!any && dr_query_memory(start, NULL, NULL, &protection)) any = was_made_read_only(protection);
-}
 
 static void write_pages(byte *from, const byte *end) {
   for (byte *at = from; at < end; at = (byte *)((uintptr_t)(at + PAGE) & -(uintptr_t)PAGE))
@@ -105,7 +102,7 @@ void unwritable_before_call(void *drcontext, int number) {
 
 void unwritable_after_call(void *drcontext, int number) {
   reg_t a[ARGUMENTS];
-  if (!any || (long)dr_syscall_get_result(drcontext) != -EFAULT) return;
+  if ((long)dr_syscall_get_result(drcontext) != -EFAULT) return;
   read_arguments(drcontext, a);
   if (takes_datagram(number, a[0]) || !make_target_writable(number, a)) return;
   dr_syscall_set_sysnum(drcontext, number);

@@ -37,8 +37,6 @@ static uint64_t n_arrived;
 static bool come_first;
 static uint64_t read_by_descriptor; /* DynamoRIO has these signals written there */
 
-static uint64_t bit(int number) { return (uint64_t)1 << (number - 1); }
-
 static thread_id_t own_thread(void) { return (thread_id_t)xp_system_call(SYS_gettid, 0, 0, 0, 0); }
 
 static bool change(int *state, int from, int to) {
@@ -64,7 +62,7 @@ static void set_state(struct arrival *a, int state) {
 static struct arrival *first_kept(uint64_t set, thread_id_t thread) {
   struct arrival *first = NULL;
   for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
-    if (state_of(a) == KEPT && (set & bit(a->number)) && is_for(a, thread) &&
+    if (state_of(a) == KEPT && (set & signal_bit(a->number)) && is_for(a, thread) &&
         (!first || a->number < first->number ||
          (a->number == first->number && a->order < first->order)))
       first = a;
@@ -119,7 +117,7 @@ static struct arrival *note(int number, const siginfo_t *info, thread_id_t threa
 static thread_id_t waiter_for(int number) {
   for (struct wait *w = waits; w < waits + MAX_WAITS; w++) {
     const thread_id_t thread = __atomic_load_n(&w->thread, __ATOMIC_SEQ_CST);
-    if (thread && (w->set & bit(number))) return thread;
+    if (thread && (w->set & signal_bit(number))) return thread;
   }
   return 0;
 }
@@ -143,7 +141,8 @@ bool waited_arrives(int number, const siginfo_t *info) {
   if (!blocks || signal_is_of_code(number)) return false;
   const thread_id_t thread = own_thread();
   struct arrival *a = own(number, thread, SENT_ON); /* as it arrived at first */
-  const uint64_t wanted = ~__atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED) & bit(number);
+  const uint64_t wanted =
+      ~__atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED) & signal_bit(number);
   if (!(*blocks & wanted)) {
     if (a) set_state(a, FREE);
     return false;
@@ -167,7 +166,7 @@ bool waited_was_answered(void *drcontext, int number) {
     set_state(a, FREE);
     return true;
   }
-  if ((a = first_kept(bit(number), thread))) change(&a->state, KEPT, FREE);
+  if ((a = first_kept(signal_bit(number), thread))) change(&a->state, KEPT, FREE);
   return false;
 }
 
@@ -204,14 +203,14 @@ void waited_after_pending(void *drcontext, void *to, size_t size) {
   uint64_t set;
   if ((long)dr_syscall_get_result(drcontext) < 0 || !read_set(to, size, &set)) return;
   for (struct arrival *a = arrivals; a < arrivals + MAX_ARRIVALS; a++)
-    if (state_of(a) == KEPT && is_for(a, thread)) set |= bit(a->number);
+    if (state_of(a) == KEPT && is_for(a, thread)) set |= signal_bit(a->number);
   dr_safe_write(to, sizeof set, &set, NULL);
 }
 
 /* DynamoRIO stops threads by SIGILL. */
 static uint64_t may_be_blocked(uint64_t set) {
   for (int i = 1; i <= XPU_SIGNALS; i++)
-    if (signal_is_of_code(i) || i == SIGSYS) set &= ~bit(i);
+    if (signal_is_of_code(i) || i == SIGSYS) set &= ~signal_bit(i);
   return set;
 }
 
@@ -252,8 +251,8 @@ static void end_of(thread_id_t thread) {
  * from DynamoRIO, whose other thread waits for ever. */
 static void leave_out_dynamorios(void *drcontext, uint64_t set) {
   suspension *s = thread_suspension(drcontext);
-  if (!s || !(set & bit(SIGILL)) || set == bit(SIGILL)) return;
-  s->set = set & ~bit(SIGILL);
+  if (!s || !(set & signal_bit(SIGILL)) || set == signal_bit(SIGILL)) return;
+  s->set = set & ~signal_bit(SIGILL);
   s->arguments[0] = dr_syscall_get_param(drcontext, 0);
   dr_syscall_set_param(drcontext, 0, (reg_t)&s->set);
 }
@@ -334,39 +333,38 @@ void waited_after_suspension(void *drcontext) {
   dr_set_mcontext(drcontext, &registers);
 }
 
-/* ---- programs that are executed ----------------------------------------------------------------
+/* ---- what is blocked in Linux during a call ----------------------------------------------------
  */
 
-static uint64_t at_start;        /* blocked */
-static uint64_t blocked_by_exec; /* in Linux */
+static uint64_t at_start;
 
 uint64_t waited_at_start(void) { return at_start; }
 
 /* DynamoRIO has not unblocked signals yet. */
 void waited_init(void) { mask(SIG_BLOCK, 0, &at_start); }
 
-/* DynamoRIO forgets what a child gets before it knows that it is one. */
-void waited_before_fork(void *drcontext) {
-  const uint64_t set = may_be_blocked(~(uint64_t)0);
+void waited_hold(void *drcontext, uint64_t set) {
   uint64_t before = 0, *held = thread_held(drcontext);
-  if (!held) return;
+  set = may_be_blocked(set);
+  if (!set || !held) return;
   mask(SIG_BLOCK, set, &before);
-  *held = set & ~before;
+  *held |= set & ~before;
 }
+
+void waited_release(void *drcontext) {
+  uint64_t *held = thread_held(drcontext);
+  if (!held || !*held) return;
+  mask(SIG_UNBLOCK, *held, NULL);
+  *held = 0;
+}
+
+/* DynamoRIO forgets what a child gets before it knows that it is one. */
+void waited_before_fork(void *drcontext) { waited_hold(drcontext, ~(uint64_t)0); }
 
 /* The new program finds in Linux what is blocked; what DynamoRIO keeps is lost. */
 void waited_before_exec(void *drcontext) {
-  uint64_t before = 0, *blocks = thread_mask(drcontext);
-  if (!blocks || !*blocks) return;
-  const uint64_t set = may_be_blocked(*blocks);
-  mask(SIG_BLOCK, set, &before);
-  blocked_by_exec = set & ~before;
-}
-
-void waited_after_failed_exec(void) {
-  const uint64_t set = blocked_by_exec;
-  blocked_by_exec = 0;
-  if (set) mask(SIG_UNBLOCK, set, NULL);
+  const uint64_t *blocks = thread_mask(drcontext);
+  if (blocks) waited_hold(drcontext, *blocks);
 }
 
 /* ---- life --------------------------------------------------------------------------------------

@@ -75,8 +75,8 @@ extern Int __real_vgPlain_unlink(const HChar *);
 extern Int __wrap_vgPlain_unlink(const HChar *);
 
 Int __wrap_vgPlain_mkstemp(const HChar *name, HChar *path) {
-  enum { MEMFD_CREATE = 319, CLOSED_BY_EXEC = 1 };
-  const Word descriptor = xp_system_call(MEMFD_CREATE, (Word)name, CLOSED_BY_EXEC, 0, 0);
+  enum { CLOSED_BY_EXEC = 1 };
+  const Word descriptor = xp_system_call(__NR_memfd_create, (Word)name, CLOSED_BY_EXEC, 0, 0);
   if (descriptor < 0) return __real_vgPlain_mkstemp(name, path);
   *path = 0;
   return VG_(safe_fd)((Int)descriptor);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  * Part of the xpuprof tool for Valgrind. Copyright (C) 2026 the xpuprof authors; see COPYING. */
 
-/* The limit on descriptors. Valgrind refuses every hard limit but its own,
- * above which its descriptors lie: `ulimit -n 256` failed in a shell, and memcached did not start.
+/* The limit on descriptors. Valgrind refuses every hard limit but its own, above which its
+ * descriptors lie: `ulimit -n 256` failed in a shell, and memcached did not start.
  * And it raises the soft limit for itself, which programs that are executed would find, with twelve
  * more each time, and not the one that the program set. */
 #include "descriptor_limit.h"

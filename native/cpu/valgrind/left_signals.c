@@ -16,7 +16,6 @@
 
 extern Int VG_(gettid)(void);
 extern SysRes VG_(do_sys_sigaction)(Int, const vki_sigaction_toK_t *, vki_sigaction_fromK_t *);
-
 extern SysRes VG_(do_sys_sigprocmask)(ThreadId, Int, vki_sigset_t *, vki_sigset_t *);
 
 static Bool has_no_action(Int signal) {
@@ -37,11 +36,16 @@ static void follow_program(Int signal) {
   VG_(sigaction)(signal, &valgrinds, NULL);
 }
 
-Bool left_signal_returns(Int signal) {
-  if (!signal_is_left(signal)) return False;
-  follow_program(signal); /* its handler has served once (SA_RESETHAND) */
+/* To the kernel, once it is not blocked. The program's handler may have served (SA_RESETHAND). */
+static void send_again(Int signal) {
+  follow_program(signal);
   xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
-  return True;
+}
+
+Bool left_signal_returns(Int signal) {
+  const Bool is_left = signal_is_left(signal);
+  if (is_left) send_again(signal);
+  return is_left;
 }
 
 void left_signals_after_call(UInt call, const UWord *arguments) {
@@ -52,10 +56,9 @@ void left_signals_after_call(UInt call, const UWord *arguments) {
 /* Returns when a stopped process has been continued. */
 static void let_act(Int signal) {
   vki_sigset_t mask, before;
-  follow_program(signal); /* its handler may have served once */
+  send_again(signal);
   VG_(sigemptyset)(&mask);
   VG_(sigaddset)(&mask, signal);
-  xp_system_call(__NR_tgkill, VG_(getpid)(), VG_(gettid)(), signal, 0);
   VG_(sigprocmask)(VKI_SIG_UNBLOCK, &mask, &before);
   VG_(sigprocmask)(VKI_SIG_SETMASK, &before, NULL);
 }

@@ -13,6 +13,7 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
 #include "system_call.h"
 
 static const HChar OPTION[] = "--program-name=";
@@ -34,14 +35,13 @@ Bool program_name_take(const HChar *argument) {
 extern Int VG_(cl_cmdline_fd);
 
 static void name_in_command_line(void) {
-  enum { FTRUNCATE = 77 };
   const Int file = VG_(cl_cmdline_fd);
   const OffT size = file < 0 ? 0 : VG_(lseek)(file, 0, VKI_SEEK_END);
   if (size <= 0) return;
   HChar *line = VG_(malloc)("xpuprof.command-line", (SizeT)size);
   VG_(lseek)(file, 0, VKI_SEEK_SET);
   const SizeT path = VG_(read)(file, line, (Int)size) == size ? VG_(strlen)(line) + 1 : 0;
-  if (path && xp_system_call(FTRUNCATE, file, 0, 0, 0) == 0) {
+  if (path && xp_system_call(__NR_ftruncate, file, 0, 0, 0) == 0) {
     VG_(lseek)(file, 0, VKI_SEEK_SET);
     VG_(write)(file, given, (Int)VG_(strlen)(given) + 1);
     VG_(write)(file, line + path, (Int)((SizeT)size - path));

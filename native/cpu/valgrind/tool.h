@@ -15,9 +15,6 @@ Bool process_is_root(void); /* the process started by the user */
 
 /* ---- images.c: files that code comes from ---------------------------------------------------- */
 code_place image_place(Addr code);
-
-/* Whether nothing lies there, and nothing may come to (see placement.c). */
-Bool is_free(Addr start, SizeT size);
 Bool image_is_program(Addr code); /* it lies in a program's or a library's file */
 
 /* What a file is to a device that is this processor. */
@@ -42,6 +39,10 @@ UInt image_to_keep(Addr code, Bool *counts);
 /* What its translations depend on, beside the code. */
 enum { IMAGE_KEY_ROOM = BUILD_ID_ROOM + 4 };
 void image_key(UInt number, HChar key[IMAGE_KEY_ROOM]);
+
+/* ---- placement.c: where libraries are mapped --------------------------------------------------
+ */
+Bool is_free(Addr start, SizeT size); /* nor reserved for what grows */
 
 /* ---- instrument.c ---------------------------------------------------------------------------- */
 struct _IRSB;
