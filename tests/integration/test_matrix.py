@@ -264,6 +264,7 @@ def compare(case: Case, program: list[str], tmp_path: Path) -> None:
 WAITS = (
     *("once", "queued", "in-vain", "pending", "thread", "later-thread", "all", "child"),
     *("suspended", "interrupted", "restarted", "set-again", "rest", "sent", "again"),
+    "undisturbed",
 )
 
 

@@ -97,6 +97,7 @@ bool thread_is_child(void *drcontext); /* of its own process, whose memory it sh
 void thread_nests(uint32_t depth, uint64_t off);
 static inline uint64_t signal_bit(int number) { return (uint64_t)1 << (number - 1); }
 uint64_t *thread_ignores(void *drcontext); /* by its process, signals' bits */
+uint64_t *thread_handles(void *drcontext); /* the same */
 typedef struct suspension {
   bool under_way; /* by ppoll() */
   reg_t arguments[5];
@@ -106,6 +107,7 @@ suspension *thread_suspension(void *drcontext); /* NULL: not known */
 uint64_t *thread_blocks(void *drcontext);       /* by its own calls; NULL: a child, or not known */
 uint64_t *thread_mask(void *drcontext);         /* the same, of a child, too */
 uint64_t thread_refuses(void *drcontext);       /* blocked or ignored; of a child, as it began */
+bool threads_are_several(void);                 /* a hint unless the caller is the only one */
 uint64_t *thread_held(void *drcontext);         /* of waited_hold(); NULL: not known */
 void threads_count_start_up(void); /* the first thread counts from now on; without the lock */
 /* Number of blocks of the trace the thread is building. */
@@ -267,6 +269,7 @@ void shared_code_insert(void *drcontext, app_pc start, size_t size, instrlist_t 
 /* ---- waited.c: signals that calls wait for; without the lock ------------------------------------
  */
 void waited_init(void);
+uint64_t waited_written(void);  /* what DynamoRIO writes to descriptors of signalfd() */
 uint64_t waited_at_start(void); /* what the program was executed with */
 /* Blocks signals in Linux until the call that follows returns. */
 void waited_hold(void *drcontext, uint64_t set);
@@ -288,6 +291,13 @@ void waited_forked(void);
 /* ---- terminal.c: what processes in the background do there; without the lock --------------------
  */
 void terminal_before_call(void *drcontext, int number);
+
+/* ---- undisturbed.c: calls that no handler may interrupt but the program's
+ * ------------------------
+ */
+
+bool undisturbed_wants(int number);
+void undisturbed_before_call(void *drcontext, int number);
 
 /* ---- sent.c: signals of faults' numbers that somebody sends; without the lock -------------------
  */

@@ -49,13 +49,17 @@ void ignored_init(void) {
 
 /* DynamoRIO does not tell Linux of the program's actions. */
 void ignored_set(void *drcontext, int number, const void *set, size_t size) {
-  uint64_t *ignores = thread_ignores(drcontext);
+  uint64_t *ignores = thread_ignores(drcontext), *handles = thread_handles(drcontext);
   const int i = number - 1;
   xpu_signal_action action;
   if (!set || size != sizeof action.mask || i < 0 || i >= XPU_SIGNALS || is_ours(i) ||
       !dr_safe_read(set, sizeof action, &action, NULL))
     return;
   lock();
+  if (action.handler == IGNORED || action.handler == DEFAULT)
+    *handles &= ~bit(i);
+  else
+    *handles |= bit(i);
   if (action.handler == IGNORED) {
     *ignores |= bit(i);
     if (i == CHILD) have_ignored(i);

@@ -114,10 +114,8 @@ static bool wanted(void *drcontext, int number) {
     case SYS_arch_prctl:
     case SYS_ptrace:
     case SYS_rt_sigprocmask:
-    case SYS_rt_sigtimedwait:
     case SYS_rt_sigpending:
     case SYS_rt_sigsuspend:
-    case SYS_ppoll:
     case SYS_signalfd:
     case SYS_signalfd4:
     case SYS_setitimer:
@@ -126,7 +124,7 @@ static bool wanted(void *drcontext, int number) {
     case SYS_sigaltstack:
       return true;
     default:
-      return is_interrupted(number);
+      return is_interrupted(number) || undisturbed_wants(number);
   }
 }
 
@@ -250,6 +248,7 @@ static bool before_call(void *drcontext, int number) {
   start_up_before_call(drcontext, number, (long)dr_syscall_get_param(drcontext, 0));
   unwritable_before_call(drcontext, number);
   terminal_before_call(drcontext, number);
+  if (number != SYS_rt_sigtimedwait) undisturbed_before_call(drcontext, number);
   switch (number) {
     case SYS_open:
       return !opens_own_file(drcontext, false);
@@ -275,11 +274,15 @@ static bool before_call(void *drcontext, int number) {
       return true;
     case SYS_rt_sigsuspend:
       waited_suspends(drcontext);
+      undisturbed_before_call(drcontext, SYS_ppoll);
       return true;
     case SYS_rt_sigtimedwait:
-      return !waited_answers(drcontext, (const void *)dr_syscall_get_param(drcontext, 0),
-                             (void *)dr_syscall_get_param(drcontext, 1),
-                             (size_t)dr_syscall_get_param(drcontext, 3));
+      if (waited_answers(drcontext, (const void *)dr_syscall_get_param(drcontext, 0),
+                         (void *)dr_syscall_get_param(drcontext, 1),
+                         (size_t)dr_syscall_get_param(drcontext, 3)))
+        return false;
+      undisturbed_before_call(drcontext, number);
+      return true;
     case SYS_close_range:
       before_close_range(drcontext);
       return true;

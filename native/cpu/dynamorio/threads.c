@@ -32,12 +32,12 @@ typedef struct thread {
   uint64_t **base;    /* the word of its thread-local storage */
   counters *counters; /* NULL: never counts (the device runtime's, filtered out, a child) */
   void *waste;
-  uint32_t number;  /* among counting threads */
-  bool starts_up;   /* does not count yet */
-  bool runtime;     /* belongs to the device runtime */
-  bool child;       /* of its own process, whose memory it shares */
-  bool ends;        /* by its own call */
-  uint64_t ignores; /* if it is a child */
+  uint32_t number;           /* among counting threads */
+  bool starts_up;            /* does not count yet */
+  bool runtime;              /* belongs to the device runtime */
+  bool child;                /* of its own process, whose memory it shares */
+  bool ends;                 /* by its own call */
+  uint64_t ignores, handles; /* if it is a child */
   uint64_t blocks;
   uint64_t held; /* blocked in Linux during a call */
   suspension suspension;
@@ -60,7 +60,7 @@ typedef struct birth {
 
 static thread *threads;
 static birth *births;
-static uint64_t process_ignores;
+static uint64_t process_ignores, process_handles;
 static void *shared_waste;     /* of threads for whose own there was no memory */
 static uint64_t retired_total; /* instructions of threads that ended */
 static uint64_t base_total;    /* instructions before a fork, not this process's */
@@ -79,6 +79,8 @@ bool threads_init(void) {
 
 static bool is_off(const thread *t) { return t->runtime || nesting_is_off(t->depth, t->off); }
 
+bool threads_are_several(void) { return threads && threads->next; }
+
 static thread *current(void *drcontext) { return dr_get_tls_field(drcontext); }
 
 bool thread_is_child(void *drcontext) {
@@ -88,6 +90,10 @@ bool thread_is_child(void *drcontext) {
 
 uint64_t *thread_ignores(void *drcontext) {
   return thread_is_child(drcontext) ? &current(drcontext)->ignores : &process_ignores;
+}
+
+uint64_t *thread_handles(void *drcontext) {
+  return thread_is_child(drcontext) ? &current(drcontext)->handles : &process_handles;
 }
 
 uint64_t *thread_blocks(void *drcontext) {
@@ -277,6 +283,7 @@ void thread_starts(void *drcontext) {
     t->runtime = b.runtime;
     t->child = b.child;
     t->ignores = process_ignores;
+    t->handles = process_handles;
     t->blocks = b.blocks;
     t->number = b.number;
   } else {

@@ -141,8 +141,7 @@ bool waited_arrives(int number, const siginfo_t *info) {
   if (!blocks || signal_is_of_code(number)) return false;
   const thread_id_t thread = own_thread();
   struct arrival *a = own(number, thread, SENT_ON); /* as it arrived at first */
-  const uint64_t wanted =
-      ~__atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED) & signal_bit(number);
+  const uint64_t wanted = ~waited_written() & signal_bit(number);
   if (!(*blocks & wanted)) {
     if (a) set_state(a, FREE);
     return false;
@@ -197,6 +196,8 @@ void waited_descriptor(const void *mask, size_t size) {
   uint64_t set;
   if (read_set(mask, size, &set)) __atomic_fetch_or(&read_by_descriptor, set, __ATOMIC_RELAXED);
 }
+
+uint64_t waited_written(void) { return __atomic_load_n(&read_by_descriptor, __ATOMIC_RELAXED); }
 
 void waited_after_pending(void *drcontext, void *to, size_t size) {
   const thread_id_t thread = dr_get_thread_id(drcontext);

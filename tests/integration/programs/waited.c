@@ -3,12 +3,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -339,6 +342,58 @@ static void execute_sleep(void) {
 static void end_forked(void) { end_children(sleep_one_second); }
 static void end_executing(void) { end_children(execute_sleep); }
 
+/* A child sends a signal, and ends, during the call that follows. */
+static void have_child(int number) {
+  if (fork()) return;
+  usleep(100000);
+  kill(getppid(), number);
+  _exit(0);
+}
+
+static void tell(const char *call, int result) {
+  printf("%s: %d %s, handled %d\n", call, result, result < 0 ? strerror(errno) : "", handled);
+  while (waitpid(-1, NULL, WNOHANG) > 0) continue;
+}
+
+static int poll_for(int milliseconds) {
+  int ends[2];
+  if (pipe(ends)) return -1;
+  struct pollfd file = {.fd = ends[0], .events = POLLIN};
+  const int result = poll(&file, 1, milliseconds);
+  close(ends[0]), close(ends[1]);
+  return result;
+}
+
+static void poll_while(int number) {
+  have_child(number);
+  tell("poll", poll_for(500));
+}
+
+/* By signals that are blocked or dropped; handled ones interrupt. */
+static void show_undisturbed(void) {
+  sem_t never;
+  sigset_t none, winch;
+  struct timespec until, span = {0, 500000000};
+  sigemptyset(&none), sigemptyset(&winch), sigaddset(&winch, SIGWINCH);
+  poll_while(SIGUSR1);
+  signal(SIGCHLD, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  sem_init(&never, 0, 0);
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec++;
+  have_child(0), tell("sem_timedwait", sem_timedwait(&never, &until));
+  have_child(0), tell("poll", poll_for(500));
+  have_child(0), tell("ppoll", ppoll(NULL, 0, &span, &blocked));
+  have_child(0), tell("select", select(0, NULL, NULL, NULL, &(struct timeval){0, 500000}));
+  have_child(0), tell("epoll_wait", epoll_wait(epoll_create1(0), &(struct epoll_event){0}, 1, 500));
+  have_child(0), tell("nanosleep", nanosleep(&span, NULL));
+  have_child(0), tell("sigtimedwait", sigtimedwait(&winch, NULL, &span));
+  have_child(0), alarm(1), tell("pause", pause());
+  have_child(0), alarm(1), tell("sigsuspend", sigsuspend(&none));
+  signal(SIGUSR1, SIG_IGN), poll_while(SIGUSR1);
+  signal(SIGUSR1, handle), poll_while(SIGUSR1);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -363,6 +418,7 @@ static const struct {
     {"spawn", spawn_another},
     {"forked", end_forked},
     {"executing", end_executing},
+    {"undisturbed", show_undisturbed},
 };
 
 int main(int argc, char **argv) {
